@@ -1,0 +1,66 @@
+"""What an algorithm takes, gives, and is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from torch import Tensor
+
+Metrics = dict[str, Tensor]  # scalars; each a mean over samples, so that parts of a batch add up
+
+
+@dataclass
+class Rollout:
+    """What B environments did in T steps. Allocated once and filled again and again."""
+
+    obs: Tensor  # [T+1, B, H, W, C] uint8
+    actions: Tensor  # [T, B] int64
+    rewards: Tensor  # [T, B]
+    dones: Tensor  # [T, B] bool
+    log_probs: Tensor  # [T, B] under the policy that acted
+    values: Tensor  # [T+1, B] under the policy that acted
+
+    def discounts(self, gamma: float) -> Tensor:
+        return gamma * (~self.dones).to(self.rewards.dtype)
+
+
+class ActorCritic(Protocol):
+    """The part of a policy that a loss needs."""
+
+    def evaluate_actions(self, obs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor, Tensor]: ...
+
+
+class Ranks(Protocol):
+    """The other processes of the run, if any."""
+
+    def sum(self, values: Tensor) -> None:
+        """Replace values by their sum over all ranks."""
+
+    def mean(self, values: Tensor) -> None:
+        """Replace values by their mean over all ranks."""
+
+
+class Batch(Protocol):
+    """The samples of one gradient step (or, on several ranks, this rank's share of them)."""
+
+    def split(self, size: int) -> list[tuple[Any, float]]:
+        """Parts of about `size` samples that fit into memory, each with its share of the whole."""
+
+
+# epoch -> [T, B]: a random order of the steps of every environment, one column each
+Shuffle = Callable[[int], Tensor]
+
+
+class Algorithm(Protocol):
+    """What to compute from a rollout. Knows nothing of processes."""
+
+    @property
+    def minibatches(self) -> Callable[[Rollout, Shuffle, Ranks], Iterator[Any]]:
+        """From a rollout to the batches of its gradient steps."""
+
+    @property
+    def target_kl(self) -> float | None: ...
+
+    def loss(self, policy: ActorCritic, batch: Any) -> tuple[Tensor, Metrics]: ...

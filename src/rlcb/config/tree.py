@@ -1,0 +1,231 @@
+"""The typed tree of every setting. Descriptions here are the help texts and the configuration reference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic.fields import FieldInfo
+
+from rlcb.games import RARE_DIFFICULTIES, game_id, game_name
+
+Algo = Literal["ppo", "a2c", "impala"]
+Mode = Literal["sequential", "parallel", "cluster"]
+
+ALGORITHM_LABELS = {"ppo": "PPO", "a2c": "A2C", "impala": "IMPALA"}
+
+
+def _number(value: Any) -> Any:
+    """Numbers as people type them: `25_000_000`, `1e6`, `3e-4` (which YAML reads as text), but never true or false."""
+    if isinstance(value, bool):
+        raise ValueError("is true or false, not a number")
+    if isinstance(value, str):
+        try:
+            number = float(value)
+        except ValueError:
+            return value
+        return int(number) if number.is_integer() else number
+    return value
+
+
+Int = Annotated[int, BeforeValidator(_number)]
+Float = Annotated[float, BeforeValidator(_number)]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
+
+
+class EnvSettings(Section):
+    name: str = Field(
+        "procgen-coinrun-v0", description="game: coinrun, procgen-coinrun-v0 or procgen:procgen-coinrun-v0"
+    )
+    num_envs: Int = Field(32, ge=1, le=65536, description="environments in all")
+    seed: Int = Field(42, ge=0, lt=2**31, description="seed of levels, actions, minibatches and weights")
+    distribution_mode: Literal["easy", "hard", "extreme", "memory"] = Field(
+        "easy", description="Procgen's difficulty"
+    )
+    num_levels: Int = Field(200, ge=0, lt=2**31, description="training levels; 0 for all levels")
+    start_level: Int = Field(0, ge=0, lt=2**31, description="first training level")
+
+    @field_validator("name")
+    @classmethod
+    def _known_game(cls, name: str) -> str:
+        return game_id(name)
+
+
+class ModelSettings(Section):
+    arch: Literal["nature", "impala"] = Field(
+        "nature", description="network: nature (three convolutions, 512) or impala (residual 16, 32, 32, 256)"
+    )
+
+
+class TrainingSettings(Section):
+    n_steps: Int = Field(128, ge=1, le=65536, description="steps of every environment per rollout")
+    total_timesteps: Int | None = Field(25_000_000, ge=1, description="stop after so many environment steps")
+    duration: Float | None = Field(None, gt=0, description="stop after so many hours")
+    batch_size: Int | None = Field(
+        None, ge=1, description="samples per gradient step over all environments; null for the whole rollout"
+    )
+    n_epochs: Int = Field(1, ge=1, le=1000, description="passes over every rollout")
+    learning_rate: Float = Field(3e-4, gt=0, le=1, description="step size of the optimizer")
+    anneal_lr: bool = Field(False, description="let the learning rate fall to zero over the budget")
+    gamma: Float = Field(0.999, ge=0, le=1, description="discount of the future")
+    gae_lambda: Float = Field(0.95, ge=0, le=1, description="trade-off of bias and variance in the advantage")
+    ent_coef: Float = Field(0.01, ge=0, description="weight of the entropy bonus")
+    vf_coef: Float = Field(0.5, ge=0, description="weight of the value loss")
+    max_grad_norm: Float = Field(0.5, gt=0, description="gradients longer than this are shortened to it")
+    normalize_advantage: bool = Field(False, description="give every minibatch's advantages mean 0 and std 1")
+    reward_scaling: bool = Field(True, description="divide rewards by the running std of discounted returns")
+    log_interval: Int = Field(1, ge=1, description="updates between two lines of progress and metrics")
+    save_interval: Int = Field(100, ge=1, description="updates between two checkpoints that are kept")
+    autosave_minutes: Float = Field(5.0, gt=0, description="minutes between two overwrites of the latest checkpoint")
+
+
+class PPOSettings(Section):
+    clip_range: Float = Field(0.2, gt=0, le=1, description="how far the new policy may move from the old")
+    clip_range_vf: Float | None = Field(None, gt=0, description="the same for the value; null for no clipping")
+    target_kl: Float | None = Field(None, gt=0, description="end the update when the policy moved this far; null: never")
+
+
+class IMPALASettings(Section):
+    vtrace_clip_rho_threshold: Float = Field(1.0, gt=0, description="cap of the importance weight in the value target")
+    vtrace_clip_pg_rho_threshold: Float = Field(
+        1.0, gt=0, description="cap of the importance weight in the policy gradient"
+    )
+
+
+class ParallelSettings(Section):
+    num_workers: Int | None = Field(None, ge=1, description="worker processes (PPO, A2C)")
+    num_envs_per_worker: Int | None = Field(None, ge=1, description="environments of every worker")
+    num_actors: Int | None = Field(None, ge=1, description="actor processes (IMPALA)")
+    num_envs_per_actor: Int | None = Field(None, ge=1, description="environments of every actor")
+
+
+class ClusterSettings(Section):
+    num_workers: Int = Field(4, ge=1, description="worker processes over all nodes")
+    distributed_backend: Literal["gloo"] = Field("gloo", description="how gradients travel; gloo is the one for CPUs")
+    master_addr: str = Field("localhost", description="address of the first node")
+    master_port: Int = Field(29500, ge=1, le=65535, description="port of the first node")
+
+
+class HardwareSettings(Section):
+    device: Literal["cpu"] = Field("cpu", description="this project trains on CPUs only")
+    num_threads: Int | None = Field(None, ge=1, le=4096, description="threads of torch; null for one per physical core")
+    micro_batch_size: Int | None = Field(
+        None, ge=1, description="samples per backward pass (memory only, gradients add up); null: best of the network"
+    )
+
+
+class LoggingSettings(Section):
+    output_dir: str | None = Field(None, description="directory of the run; holds checkpoints/ and logs/")
+    checkpoint_dir: str | None = Field(None, description="directory of the checkpoints, where not in the run's")
+    log_dir: str | None = Field(None, description="directory of the logs, where not in the run's")
+
+
+class Config(Section):
+    algo: Algo = Field("ppo", description="algorithm")
+    mode: Mode = Field("sequential", description="execution")
+    env: EnvSettings = EnvSettings()
+    model: ModelSettings = ModelSettings()
+    training: TrainingSettings = TrainingSettings()
+    ppo: PPOSettings = PPOSettings()
+    impala: IMPALASettings = IMPALASettings()
+    parallel: ParallelSettings = ParallelSettings()
+    cluster: ClusterSettings = ClusterSettings()
+    hardware: HardwareSettings = HardwareSettings()
+    logging: LoggingSettings = LoggingSettings()
+
+    @property
+    def batch_size(self) -> int:
+        """Samples per gradient step, over all environments."""
+        return self.training.batch_size or self.rollout_size
+
+    @property
+    def rollout_size(self) -> int:
+        return self.env.num_envs * self.training.n_steps
+
+    @property
+    def run_name(self) -> str:
+        """Stem of the checkpoints: ppo_sequential."""
+        return f"{self.algo}_{self.mode}"
+
+    @property
+    def log_name(self) -> str:
+        """Folder of the logs: PPO_Sequential."""
+        return f"{ALGORITHM_LABELS[self.algo]}_{self.mode.capitalize()}"
+
+
+# What an algorithm sets differently from the tree's own defaults. The guides' values where they give one.
+ALGORITHM_DEFAULTS: dict[str, dict[str, dict[str, Any]]] = {
+    "ppo": {"training": {"batch_size": 1024, "n_epochs": 4, "normalize_advantage": True}},
+    "a2c": {"training": {"n_steps": 16, "learning_rate": 7e-4}},
+    "impala": {"training": {"learning_rate": 1e-4, "batch_size": 512, "gae_lambda": 1.0, "max_grad_norm": 40.0}},
+}
+
+# Settings that have a flag of another name than their own.
+_FLAG_NAMES = {"env.name": "--env"}
+# Settings without a flag: `cluster.num_workers` shares its name with `parallel.num_workers`.
+_NO_FLAG = {"cluster.num_workers"}
+
+
+def leaves() -> Iterator[tuple[str, FieldInfo]]:
+    """Every setting with its dotted path, in the order of the tree."""
+    for name, field in Config.model_fields.items():
+        section = field.annotation
+        if isinstance(section, type) and issubclass(section, Section):
+            for leaf, leaf_field in section.model_fields.items():
+                yield f"{name}.{leaf}", leaf_field
+        else:
+            yield name, field
+
+
+def flag_name(path: str) -> str | None:
+    """`training.n_steps` is `--n-steps`."""
+    if path in _NO_FLAG:
+        return None
+    return _FLAG_NAMES.get(path) or "--" + path.rpartition(".")[2].replace("_", "-")
+
+
+def settings_that_do_not_fit(config: Config) -> list[str]:
+    """Problems between settings that are each fine by themselves."""
+    problems = []
+    envs, steps, batch = config.env.num_envs, config.training.n_steps, config.batch_size
+    if batch > config.rollout_size:
+        problems.append(
+            f"training.batch_size: {batch} is more than one rollout, {envs} environments × {steps} steps = "
+            f"{config.rollout_size}; use at most that"
+        )
+    elif batch % envs or steps % (batch // envs):
+        fitting = sorted(envs * k for k in range(1, steps + 1) if steps % k == 0)
+        near = sorted(sorted(fitting, key=lambda size: abs(size - batch))[:3])
+        problems.append(
+            f"training.batch_size: {batch} does not divide {envs} environments × {steps} steps evenly (every minibatch "
+            f"takes the same number of steps from every environment); use {_one_of(near)}"
+        )
+    if config.training.total_timesteps is None and config.training.duration is None:
+        problems.append(
+            "training.total_timesteps: null, and no training.duration either; give the run an end with one of them"
+        )
+    if config.env.num_levels and config.env.start_level + config.env.num_levels >= 2**31:
+        problems.append(
+            f"env.start_level: {config.env.start_level} + {config.env.num_levels} levels go past Procgen's last level "
+            f"({2**31 - 1}); use a smaller one"
+        )
+    if config.algo == "impala" and config.training.normalize_advantage:
+        problems.append("training.normalize_advantage: true, but IMPALA's advantages keep their scale; leave it out")
+    having = RARE_DIFFICULTIES.get(config.env.distribution_mode)
+    if having is not None and game_name(config.env.name) not in having:
+        problems.append(
+            f"env.distribution_mode: {config.env.distribution_mode} does not exist for {game_name(config.env.name)}, "
+            f"only for {', '.join(sorted(having))}; use easy or hard"
+        )
+    if config.mode != "sequential":
+        problems.append(f"mode: {config.mode} is not available in this version; use sequential")
+    return problems
+
+
+def _one_of(values: list[int]) -> str:
+    *most, last = map(str, values)
+    return f"{', '.join(most)} or {last}" if most else last

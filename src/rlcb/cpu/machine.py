@@ -1,0 +1,62 @@
+"""What this machine is: CPU, cores, memory."""
+
+from __future__ import annotations
+
+import os
+import platform
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+
+
+class Machine(NamedTuple):
+    cpu: str
+    cores: int  # physical, usable by this process
+    threads: int  # logical, usable by this process
+    memory_gb: float
+    system: str
+    python: str
+
+
+@cache
+def machine() -> Machine:
+    return Machine(
+        cpu=_cpu_model(),
+        cores=physical_cores(),
+        threads=len(usable_cpus()),
+        memory_gb=round(psutil.virtual_memory().total / 2**30, 1),
+        system=f"{platform.system()} {platform.release()}",
+        python=platform.python_version(),
+    )
+
+
+def usable_cpus() -> set[int]:
+    """Those this process may run on: schedulers, containers and taskset give less than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return os.sched_getaffinity(0)
+    return set(range(os.cpu_count() or 1))
+
+
+def physical_cores() -> int:
+    """Two hyperthreads of a core count once: a convolution keeps all of a core busy."""
+    usable = usable_cpus()
+    firsts = set()
+    for cpu in usable:
+        try:
+            siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list").read_text()
+        except OSError:
+            return len(usable)
+        firsts.add(siblings.strip())
+    return len(firsts)
+
+
+def _cpu_model() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

@@ -1,0 +1,83 @@
+"""Memory and CPU use of this process and all its children."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from types import TracebackType
+
+import psutil
+
+
+def tree_pss() -> int:
+    """Bytes in proportional set size: what processes share counts once, divided among them."""
+    return sum(_pss(process.pid) for process in _tree())
+
+
+def tree_cpu_seconds() -> float:
+    """CPU time that the tree has used so far."""
+    total = 0.0
+    for process in _tree():
+        try:
+            times = process.cpu_times()
+        except psutil.Error:
+            continue
+        total += times.user + times.system
+    return total
+
+
+def _tree() -> list[psutil.Process]:
+    me = psutil.Process()
+    return [me, *me.children(recursive=True)]
+
+
+def _pss(pid: int) -> int:
+    try:
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError):
+        pass
+    try:
+        return int(psutil.Process(pid).memory_info().rss)
+    except psutil.Error:
+        return 0
+
+
+class MemoryWatch:
+    """Samples the tree's memory in the background; remembers the last figure, the mean and the peak."""
+
+    def __init__(self, every_seconds: float = 2.0, peak: int = 0) -> None:
+        self.peak = peak
+        self.last = 0
+        self._sum = 0
+        self._samples = 0
+        self._every = every_seconds
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="memory-watch", daemon=True)
+
+    @property
+    def mean(self) -> float:
+        return self._sum / self._samples if self._samples else 0.0
+
+    def sample(self) -> None:
+        self.last = tree_pss()
+        self.peak = max(self.peak, self.last)
+        self._sum += self.last
+        self._samples += 1
+
+    def __enter__(self) -> MemoryWatch:
+        self.sample()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+        self.sample()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._every):
+            self.sample()

@@ -1,0 +1,1 @@
+"""Who collects, who learns, when it ends. `loop.train` is the one training loop; executions plug into it."""

@@ -1,0 +1,122 @@
+"""Owns the optimizer; turns a rollout into gradient steps. Knows nothing of processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rlcb.algorithms import Algorithm, Batch, Ranks, Rollout, Shuffle
+from rlcb.algorithms.metrics import explained_variance
+from rlcb.errors import TrainingFailed
+from rlcb.policy import Policy
+from rlcb.training.flat import FlatParameters
+
+MAX_SKIPPED_IN_A_ROW = 10
+
+
+class Learner:
+    """For each minibatch: gradient, mean over ranks, clip, step. What is not finite is skipped and counted."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        algorithm: Algorithm,
+        optimizer: Callable[[Tensor], torch.optim.Optimizer],
+        *,
+        max_grad_norm: float,
+        micro_batch_size: int,
+        ranks: Ranks,
+    ) -> None:
+        self._policy = policy
+        self._algorithm = algorithm
+        self._flat = FlatParameters(policy, extra=2)
+        self._optimizer = optimizer(self._flat.parameters)
+        self._max_grad_norm = max_grad_norm
+        self._micro_batch_size = micro_batch_size
+        self._ranks = ranks
+        self.skipped = 0
+        self._skipped_in_a_row = 0
+
+    def learn(self, rollout: Rollout, shuffle: Shuffle, learning_rate: float) -> dict[str, float]:
+        """One pass of the algorithm over the rollout; the mean of every metric over its gradient steps."""
+        for group in self._optimizer.param_groups:
+            group["lr"] = learning_rate
+        totals: Tensor | None = None
+        names: list[str] = []
+        steps = 0
+        for batch in self._algorithm.minibatches(rollout, shuffle, self._ranks):
+            metrics = self._gradient(batch)
+            if self._enough():
+                break
+            metrics["grad_norm"] = self._step()
+            names = list(metrics)
+            values = torch.stack(list(metrics.values()))
+            totals = values if totals is None else totals + values
+            steps += 1
+        if totals is None:
+            return {}
+        totals /= steps
+        self._ranks.mean(totals)
+        return _readable(dict(zip(names, totals.tolist(), strict=True)))
+
+    def _gradient(self, batch: Batch) -> dict[str, Tensor]:
+        """Leave the mean gradient over all samples of all ranks in place; return this rank's metrics."""
+        self._flat.message.zero_()
+        metrics: dict[str, Tensor] = {}
+        for part, share in batch.split(self._micro_batch_size):
+            loss, parts = self._algorithm.loss(self._policy, part)
+            (loss * share).backward()  # type: ignore[no-untyped-call]
+            for name, value in {"loss": loss.detach(), **parts}.items():
+                value = value.detach() * share
+                metrics[name] = metrics[name] + value if name in metrics else value
+        self._flat.extra[0] = metrics["loss"]
+        self._flat.extra[1] = metrics.get("approx_kl", 0.0)
+        self._ranks.mean(self._flat.message)
+        return metrics
+
+    def _enough(self) -> bool:
+        """Has the policy moved further than it should, before this step?"""
+        target = self._algorithm.target_kl
+        return target is not None and float(self._flat.extra[1]) > 1.5 * target
+
+    def _step(self) -> Tensor:
+        norm = self._flat.gradients.norm()
+        if not torch.isfinite(norm + self._flat.extra[0]):
+            self._skip()
+            return norm
+        self._skipped_in_a_row = 0
+        if norm > self._max_grad_norm:
+            self._flat.gradients.mul_(self._max_grad_norm / (norm + 1e-6))
+        self._optimizer.step()
+        return norm
+
+    def _skip(self) -> None:
+        self.skipped += 1
+        self._skipped_in_a_row += 1
+        if self._skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
+            raise TrainingFailed(
+                f"loss or gradient was not finite {MAX_SKIPPED_IN_A_ROW} times in a row; "
+                "resume from the last checkpoint with a smaller learning rate"
+            )
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "model": {name: tensor.clone() for name, tensor in self._policy.state_dict().items()},
+            "optimizer": self._optimizer.state_dict(),
+            "skipped": self.skipped,
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        self._policy.load_state_dict(state["model"])
+        self._optimizer.load_state_dict(state["optimizer"])
+        self.skipped = state["skipped"]
+
+
+def _readable(means: dict[str, float]) -> dict[str, float]:
+    """Replace the moments of the values' fit by the explained variance."""
+    explained = explained_variance(means)
+    kept = {name: value for name, value in means.items() if not name.startswith(("return_", "error_"))}
+    return kept if explained is None else {**kept, "explained_variance": explained}

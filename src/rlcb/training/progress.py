@@ -1,0 +1,114 @@
+"""What a person sees while a run goes on: a live bar on a terminal, plain lines elsewhere and in training.log."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import TextIO
+
+from tqdm import tqdm
+
+from rlcb.config import Config
+from rlcb.config.tree import ALGORITHM_LABELS
+from rlcb.cpu.machine import machine
+from rlcb.cpu.threads import Threads
+from rlcb.runs.summary import RULE
+from rlcb.training.budget import Budget
+
+
+def header(config: Config, budget: Budget, threads: Threads, output: Path, resumed_at: int | None) -> str:
+    here = machine()
+    timed = " - Timed Benchmark" if budget.seconds is not None else ""
+    lines = [
+        RULE,
+        f"{ALGORITHM_LABELS[config.algo]} {config.mode.capitalize()} Training{timed}",
+        RULE,
+        f"Environment: {config.env.name} ({config.env.distribution_mode}, {_levels(config)})",
+        f"Num environments: {config.env.num_envs}",
+        f"Network: {config.model.arch}",
+        f"{'Duration' if budget.timesteps is None else 'Budget'}: {budget}",
+        f"Device: {config.hardware.device}",
+        f"CPU: {here.cpu}, {here.cores} cores, {here.threads} threads, {here.memory_gb:.0f} GB",
+        f"Threads: {threads.count} ({threads.reason})",
+        f"Output: {output}",
+    ]
+    if resumed_at is not None:
+        lines.append(f"Resumed at step: {resumed_at:,}")
+    return "\n".join([*lines, RULE])
+
+
+def _levels(config: Config) -> str:
+    if config.env.num_levels == 0:
+        return "all levels"
+    return f"levels {config.env.start_level} to {config.env.start_level + config.env.num_levels - 1}"
+
+
+class Progress:
+    """`update` per record of metrics; the bar shows the used share of the budget, by time or by steps."""
+
+    def __init__(self, budget: Budget, log_file: Path, screen: TextIO | None = None) -> None:
+        self._budget = budget
+        self._screen = screen or sys.stdout
+        self._log = log_file.open("a", encoding="utf-8")
+        self._bar: tqdm[None] | None = None
+        if self._screen.isatty():
+            # Refreshed by us once per update; permille, so that long runs move too.
+            self._bar = tqdm(
+                total=1000,
+                desc="Training",
+                file=self._screen,
+                bar_format="{desc}: {percentage:3.0f}%|{bar}| {postfix}",
+                dynamic_ncols=True,
+            )
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.close()
+        self._log.close()
+
+    def say(self, text: str) -> None:
+        """A block or a line of its own, above the bar."""
+        if self._bar is not None:
+            self._bar.write(text, file=self._screen)
+        else:
+            print(text, file=self._screen, flush=True)
+        print(text, file=self._log, flush=True)
+
+    def update(self, record: dict[str, float]) -> None:
+        lines = self._lines(record)
+        print(lines, file=self._log, flush=True)
+        if self._bar is None:
+            print(lines, file=self._screen, flush=True)
+            return
+        steps, seconds = int(record["timesteps"]), record["time/elapsed_seconds"]
+        left = self._budget.seconds_left(steps, seconds)
+        elapsed, remaining = tqdm.format_interval(seconds), tqdm.format_interval(left or 0)
+        self._bar.n = round(1000 * self._budget.share(steps, seconds))
+        self._bar.set_postfix_str(
+            f"[{elapsed}<{remaining}] Update {record['updates']:,} | Step {steps:,} | FPS: {record['time/fps']:,.0f}"
+            f" | Reward: {_reward(record)}"
+        )
+
+    def _lines(self, record: dict[str, float]) -> str:
+        steps = f"Step: {int(record['timesteps']):,}"
+        speed = f"FPS: {record['time/fps']:.0f} | Loss: {record.get('train/loss', float('nan')):.4f}"
+        if self._budget.seconds is not None:
+            hours = record["time/elapsed_seconds"] / 3600
+            line = f"[{hours:.2f}h/{self._budget.seconds / 3600:.2f}h] {steps} | Updates: {record['updates']} | {speed}"
+            return f"{line}\n  Mean Reward (last 100): {_reward(record)}"
+        entropy = f"Entropy: {record.get('train/entropy', float('nan')):.3f}"
+        length = record.get("rollout/ep_length_mean")
+        lengths = f" | Mean Length: {length:.0f}" if length is not None else ""
+        return f"{steps} | Update: {record['updates']} | {speed} | {entropy}\n  Mean Reward: {_reward(record)}{lengths}"
+
+
+def _reward(record: dict[str, float]) -> str:
+    if "rollout/ep_reward_mean" not in record:
+        return "no episode has ended yet"
+    return f"{record['rollout/ep_reward_mean']:.2f} ± {record['rollout/ep_reward_std']:.2f}"
