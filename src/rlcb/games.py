@@ -6,9 +6,9 @@ import difflib
 import re
 
 GAMES = (
-    "bigfish bossfight caveflyer chaser climber coinrun dodgeball fruitbot "
-    "heist jumper leaper maze miner ninja plunder starpilot"
-).split()
+    *("bigfish", "bossfight", "caveflyer", "chaser", "climber", "coinrun", "dodgeball", "fruitbot"),
+    *("heist", "jumper", "leaper", "maze", "miner", "ninja", "plunder", "starpilot"),
+)
 
 # Procgen aborts the whole process when asked for a difficulty that a game does not have.
 RARE_DIFFICULTIES = {

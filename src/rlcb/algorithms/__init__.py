@@ -37,7 +37,7 @@ def _step_minibatches(config: Config) -> StepMinibatches:
         gamma=training.gamma,
         gae_lambda=training.gae_lambda,
         n_epochs=training.n_epochs,
-        steps_per_env=config.batch_size // config.env.num_envs,
+        steps_per_env=config.batch_size // config.num_envs,
         normalize_advantage=training.normalize_advantage,
     )
 
@@ -60,7 +60,7 @@ def _a2c(config: Config) -> A2C:
 def _impala(config: Config) -> IMPALA:
     training, settings = config.training, config.impala
     return IMPALA(
-        Unrolls(training.gamma, training.n_epochs, length=config.batch_size // config.env.num_envs),
+        Unrolls(training.gamma, training.n_epochs, length=config.batch_size // config.num_envs),
         gae_lambda=training.gae_lambda,
         clip_rho=settings.vtrace_clip_rho_threshold,
         clip_pg_rho=settings.vtrace_clip_pg_rho_threshold,

@@ -71,4 +71,5 @@ def _normalised(advantages: Tensor, ranks: Ranks) -> Tensor:
     count, total, squares = moments
     mean = total / count
     std = (squares / count - mean.square()).clamp(min=0).sqrt()
-    return ((wide - mean[:, None]) / (std[:, None] + 1e-8)).to(advantages.dtype)
+    normal: Tensor = (wide - mean[:, None]) / (std[:, None] + 1e-8)
+    return normal.to(advantages.dtype)

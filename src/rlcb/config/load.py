@@ -96,7 +96,7 @@ def _merged(base: Tree, over: Tree) -> Tree:
 
 
 def _apply(tree: Tree, overrides: list[Override]) -> None:
-    # A budget given by flags replaces the file's: `--duration 1` trains one hour, whatever number of steps the file names.
+    # A budget given by flags replaces the file's: `--duration 1` is one hour, however many steps the file names.
     budget = ("training.total_timesteps", "training.duration")
     if any(override.path in budget for override in overrides):
         training = tree.setdefault("training", {})

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-_TRAINING_OF_AN_ALGORITHM = (
-    "n_steps batch_size n_epochs learning_rate anneal_lr gamma gae_lambda ent_coef vf_coef max_grad_norm "
-    "normalize_advantage"
-).split()
+_TRAINING_OF_AN_ALGORITHM = [
+    "n_steps",
+    "batch_size",
+    "n_epochs",
+    "learning_rate",
+    "anneal_lr",
+    "gamma",
+    "gae_lambda",
+    "ent_coef",
+    "vf_coef",
+    "max_grad_norm",
+    "normalize_advantage",
+]
 
 OLD_SPELLINGS: dict[str, str] = {
     "training.num_envs": "env.num_envs",
@@ -56,7 +65,9 @@ def modernise(raw: dict[str, Any], algo: str) -> tuple[dict[str, Any], list[str]
         if not isinstance(target, dict):
             continue
         if new_key in target and target[new_key] != value:
-            problems.append(f"{old}: {value!r} contradicts {new}: {target[new_key]!r} in the same file; keep one of them")
+            problems.append(
+                f"{old}: {value!r} contradicts {new}: {target[new_key]!r} in the same file; keep one of them"
+            )
             continue
         target[new_key] = value
     for section in OLD_SECTIONS:

@@ -43,9 +43,7 @@ class EnvSettings(Section):
     )
     num_envs: Int = Field(32, ge=1, le=65536, description="environments in all")
     seed: Int = Field(42, ge=0, lt=2**31, description="seed of levels, actions, minibatches and weights")
-    distribution_mode: Literal["easy", "hard", "extreme", "memory"] = Field(
-        "easy", description="Procgen's difficulty"
-    )
+    distribution_mode: Literal["easy", "hard", "extreme", "memory"] = Field("easy", description="Procgen's difficulty")
     num_levels: Int = Field(200, ge=0, lt=2**31, description="training levels; 0 for all levels")
     start_level: Int = Field(0, ge=0, lt=2**31, description="first training level")
 
@@ -86,7 +84,9 @@ class TrainingSettings(Section):
 class PPOSettings(Section):
     clip_range: Float = Field(0.2, gt=0, le=1, description="how far the new policy may move from the old")
     clip_range_vf: Float | None = Field(None, gt=0, description="the same for the value; null for no clipping")
-    target_kl: Float | None = Field(None, gt=0, description="end the update when the policy moved this far; null: never")
+    target_kl: Float | None = Field(
+        None, gt=0, description="end the update when the policy moved this far; null: never"
+    )
 
 
 class IMPALASettings(Section):
@@ -143,8 +143,20 @@ class Config(Section):
         return self.training.batch_size or self.rollout_size
 
     @property
+    def num_envs(self) -> int:
+        """Environments in all: of all workers, where there are some."""
+        if self.mode != "parallel":
+            return self.env.num_envs
+        block = self.parallel
+        if self.algo == "impala":
+            workers, each = block.num_actors, block.num_envs_per_actor
+        else:
+            workers, each = block.num_workers, block.num_envs_per_worker
+        return workers * each if workers and each else self.env.num_envs
+
+    @property
     def rollout_size(self) -> int:
-        return self.env.num_envs * self.training.n_steps
+        return self.num_envs * self.training.n_steps
 
     @property
     def run_name(self) -> str:
@@ -191,7 +203,7 @@ def flag_name(path: str) -> str | None:
 def settings_that_do_not_fit(config: Config) -> list[str]:
     """Problems between settings that are each fine by themselves."""
     problems = []
-    envs, steps, batch = config.env.num_envs, config.training.n_steps, config.batch_size
+    envs, steps, batch = config.num_envs, config.training.n_steps, config.batch_size
     if batch > config.rollout_size:
         problems.append(
             f"training.batch_size: {batch} is more than one rollout, {envs} environments × {steps} steps = "
@@ -221,8 +233,6 @@ def settings_that_do_not_fit(config: Config) -> list[str]:
             f"env.distribution_mode: {config.env.distribution_mode} does not exist for {game_name(config.env.name)}, "
             f"only for {', '.join(sorted(having))}; use easy or hard"
         )
-    if config.mode != "sequential":
-        problems.append(f"mode: {config.mode} is not available in this version; use sequential")
     return problems
 
 

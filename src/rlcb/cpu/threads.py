@@ -9,7 +9,7 @@ from rlcb.cpu.machine import physical_cores, usable_cpus
 
 
 class Threads(NamedTuple):
-    count: int
+    number: int
     reason: str
 
 

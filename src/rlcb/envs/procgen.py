@@ -1,4 +1,4 @@
-"""Procgen as a Gymnasium vector environment, over Procgen's own vector environment: no Python loop over environments."""
+"""Procgen as a Gymnasium vector environment, over Procgen's own: no Python loop over environments."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from rlcb.games import game_name
 
 Floats: TypeAlias = NDArray[np.float32]
 Ints: TypeAlias = NDArray[np.int64]
+
+OBS_SHAPE = (64, 64, 3)
+N_ACTIONS = 15
 
 
 @dataclass(frozen=True)
@@ -51,10 +54,10 @@ class ProcgenVectorEnv(VectorEnv[NDArray[np.uint8], NDArray[np.integer[Any]], An
         self.num_envs = num_envs
         self.render_mode = render_mode
         self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": ["rgb_array"], "render_fps": 15}
-        self.single_observation_space = Box(0, 255, (64, 64, 3), np.uint8)
-        self.observation_space = Box(0, 255, (num_envs, 64, 64, 3), np.uint8)
-        self.single_action_space = Discrete(15)
-        self.action_space = MultiDiscrete([15] * num_envs)
+        self.single_observation_space = Box(0, 255, OBS_SHAPE, np.uint8)
+        self.observation_space = Box(0, 255, (num_envs, *OBS_SHAPE), np.uint8)
+        self.single_action_space = Discrete(N_ACTIONS)
+        self.action_space = MultiDiscrete([N_ACTIONS] * num_envs)
         self._options = {
             "num": num_envs,
             "env_name": game_name(game),
@@ -78,7 +81,7 @@ class ProcgenVectorEnv(VectorEnv[NDArray[np.uint8], NDArray[np.integer[Any]], An
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.uint8], dict[str, Any]]:
-        """Procgen cannot begin an episode on command: with a seed, or once steps were taken, the games are made anew."""
+        """Procgen cannot begin an episode on command: with a seed, or after steps, the games are made anew."""
         if isinstance(seed, list):
             raise ValueError("Procgen takes one seed for all environments, not a list")
         if seed is not None or self._started:

@@ -1,4 +1,4 @@
-"""Makes the games known to Gymnasium and to old Gym; both find these functions as entry points of the package."""
+"""Makes the games known to Gymnasium (on `import rlcb`) and to old Gym (an entry point of the package)."""
 
 from __future__ import annotations
 
@@ -20,15 +20,4 @@ def register_with_gymnasium() -> None:
 
 def register_with_gym() -> None:
     """After this, the guides' `gym.make("procgen-coinrun-v0")` works without importing procgen first."""
-    from gym.envs.registration import register, registry
-
-    for game in GAMES:
-        if game_id(game) not in registry:
-            register(
-                id=game_id(game),
-                entry_point="procgen.gym_registration:make_env",
-                kwargs={"env_name": game},
-                # Procgen speaks Gym's interface of before 0.26.
-                apply_api_compatibility=True,
-                disable_env_checker=True,
-            )
+    import procgen  # noqa: F401, registers itself

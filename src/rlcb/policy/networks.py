@@ -25,7 +25,7 @@ class Residual(nn.Module):
         self.second = nn.Conv2d(channels, channels, 3, padding=1)
 
     def forward(self, x: Tensor) -> Tensor:
-        y = self.second(F.relu(self.first(F.relu(x)), inplace=True))
+        y: Tensor = self.second(F.relu(self.first(F.relu(x)), inplace=True))
         return x + y
 
 
@@ -46,13 +46,11 @@ def nature(height: int, width: int, channels: int) -> tuple[nn.Module, int]:
 def impala(height: int, width: int, channels: int) -> tuple[nn.Module, int]:
     """Three residual stages of 16, 32 and 32 channels and 256 features (Espeholt et al., 2018)."""
     layers: list[nn.Module] = []
-    for index, out in enumerate((16, 32, 32)):
-        convolution = PixelConv if index == 0 else nn.Conv2d
-        layers += [convolution(channels, out, 3, padding=1), nn.MaxPool2d(3, stride=2, padding=1)]
-        layers += [Residual(out), Residual(out)]
-        channels = out
+    for convolution, before, after in ((PixelConv, channels, 16), (nn.Conv2d, 16, 32), (nn.Conv2d, 32, 32)):
+        layers += [convolution(before, after, 3, padding=1), nn.MaxPool2d(3, stride=2, padding=1)]
+        layers += [Residual(after), Residual(after)]
     layers += [nn.ReLU(inplace=True), nn.Flatten()]
-    return _with_linear(nn.Sequential(*layers), (height, width, layers[0].in_channels), 256), 256
+    return _with_linear(nn.Sequential(*layers), (height, width, channels), 256), 256
 
 
 def _with_linear(convolutions: nn.Sequential, shape: tuple[int, int, int], features: int) -> nn.Sequential:

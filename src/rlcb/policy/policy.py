@@ -11,7 +11,7 @@ from rlcb.policy.networks import NETWORKS
 
 
 class Policy(nn.Module):
-    """Samples by the Gumbel-max trick with noise from outside, so that randomness belongs to environments, not to us."""
+    """Samples by the Gumbel-max trick with noise from outside: randomness belongs to environments, not to processes."""
 
     def __init__(self, arch: str, obs_shape: tuple[int, int, int], n_actions: int, seed: int = 0) -> None:
         super().__init__()
@@ -21,7 +21,7 @@ class Policy(nn.Module):
         self._initialise(torch.Generator().manual_seed(seed))
 
     def _initialise(self, generator: torch.Generator) -> None:
-        gains = {self.actor: 0.01, self.critic: 1.0}
+        gains: dict[nn.Module, float] = {self.actor: 0.01, self.critic: 1.0}
         for module in self.modules():
             if isinstance(module, nn.Conv2d | nn.Linear):
                 nn.init.orthogonal_(module.weight, gains.get(module, math.sqrt(2)), generator=generator)

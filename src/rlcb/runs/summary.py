@@ -47,7 +47,7 @@ class Summary:
             "status": self.status,
             "environment": self.config.env.name,
             "seed": self.config.env.seed,
-            "num_envs": self.config.env.num_envs,
+            "num_envs": self.config.num_envs,
             "duration_hours": self.seconds / 3600,
             "total_timesteps": self.timesteps,
             "total_updates": self.updates,

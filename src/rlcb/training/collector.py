@@ -9,9 +9,9 @@ import torch
 
 from rlcb.algorithms import Rollout
 from rlcb.cpu.phases import Phases
-from rlcb.envs import EnvState, ProcgenVectorEnv
+from rlcb.envs.procgen import N_ACTIONS, OBS_SHAPE, EnvState, ProcgenVectorEnv
+from rlcb.envs.randomness import EnvRandomness
 from rlcb.policy import Policy
-from rlcb.training.randomness import EnvRandomness
 
 
 class Episode(NamedTuple):
@@ -41,17 +41,14 @@ class Collector:
         self._n_steps = n_steps
         self._randomness = randomness
         self._phases = phases
-        self._n_actions = int(envs.single_action_space.n)  # type: ignore[attr-defined]
-        shape = envs.single_observation_space.shape
-        assert shape is not None
-        self.rollout = empty_rollout(n_steps, envs.num_envs, shape)
+        self.rollout = empty_rollout(n_steps, envs.num_envs, OBS_SHAPE)
         self.rollout.obs[-1].copy_(torch.from_numpy(envs.observe()))
         self.step = 0
 
     def collect(self) -> list[Episode]:
         """Fill the rollout; return the episodes that ended in it."""
         rollout, phases = self.rollout, self._phases
-        noise = self._randomness.gumbel(self.step, self._n_steps, self._n_actions)
+        noise = self._randomness.gumbel(self.step, self._n_steps, N_ACTIONS)
         episodes: list[Episode] = []
         rollout.obs[0].copy_(rollout.obs[-1])
         phases.mark("other")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -83,7 +84,7 @@ class Learner:
         return target is not None and float(self._flat.extra[1]) > 1.5 * target
 
     def _step(self) -> Tensor:
-        norm = self._flat.gradients.norm()
+        norm: Tensor = torch.linalg.vector_norm(self._flat.gradients)
         if not torch.isfinite(norm + self._flat.extra[0]):
             self._skip()
             return norm
@@ -105,7 +106,7 @@ class Learner:
     def state(self) -> dict[str, Any]:
         return {
             "model": {name: tensor.clone() for name, tensor in self._policy.state_dict().items()},
-            "optimizer": self._optimizer.state_dict(),
+            "optimizer": copy.deepcopy(self._optimizer.state_dict()),
             "skipped": self.skipped,
         }
 

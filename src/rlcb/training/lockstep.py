@@ -5,17 +5,16 @@ Sequential training is this with one rank that has all environments.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 from rlcb.algorithms import RECIPES, Ranks
 from rlcb.config import Config
 from rlcb.cpu.phases import Phases
-from rlcb.envs import make_envs
+from rlcb.envs.procgen import N_ACTIONS, OBS_SHAPE, make_envs
+from rlcb.envs.randomness import EnvRandomness
 from rlcb.policy import MICRO_BATCH_SIZES, Policy
 from rlcb.training.collector import Collector, Episode
 from rlcb.training.learner import Learner
-from rlcb.training.randomness import EnvRandomness
 from rlcb.training.reward_scaling import RewardScaler
 
 
@@ -33,34 +32,31 @@ class Lockstep:
 
     def __init__(self, config: Config, ranks: Ranks, part: slice | None = None) -> None:
         env, training, recipe = config.env, config.training, RECIPES[config.algo]
-        self._part = part or slice(0, env.num_envs)
+        self._part = part or slice(0, config.num_envs)
         self._n_steps = training.n_steps
         self._update = 0
         self._phases = Phases()
         self._envs = make_envs(
             env.name,
-            env.num_envs,
+            config.num_envs,
             seed=env.seed,
             part=self._part,
             distribution_mode=env.distribution_mode,
             num_levels=env.num_levels,
             start_level=env.start_level,
         )
-        obs_shape, n_actions = self._envs.single_observation_space.shape, int(self._envs.single_action_space.n)
-        self.policy = Policy(config.model.arch, obs_shape, n_actions, seed=env.seed)
-        self._randomness = EnvRandomness(env.seed, range(env.num_envs)[self._part])
+        self.policy = Policy(config.model.arch, OBS_SHAPE, N_ACTIONS, seed=env.seed)
+        self._randomness = EnvRandomness(env.seed, range(config.num_envs)[self._part])
         self._learner = Learner(
             self.policy,
             recipe.algorithm(config),
-            partial(recipe.optimizer, learning_rate=training.learning_rate),
+            lambda parameters: recipe.optimizer(parameters, training.learning_rate),
             max_grad_norm=training.max_grad_norm,
             micro_batch_size=config.hardware.micro_batch_size or MICRO_BATCH_SIZES[config.model.arch],
             ranks=ranks,
         )
         self._collector = Collector(self._envs, self.policy, training.n_steps, self._randomness, self._phases)
-        self._scaler = (
-            RewardScaler(training.gamma, self._envs.num_envs, ranks) if training.reward_scaling else None
-        )
+        self._scaler = RewardScaler(training.gamma, self._envs.num_envs, ranks) if training.reward_scaling else None
 
     def update(self, learning_rate: float) -> Report:
         """Collect one rollout and learn from it."""

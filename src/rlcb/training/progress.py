@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from types import TracebackType
-from typing import TextIO
+from typing import NoReturn, TextIO
 
 from tqdm import tqdm
 
@@ -25,12 +25,12 @@ def header(config: Config, budget: Budget, threads: Threads, output: Path, resum
         f"{ALGORITHM_LABELS[config.algo]} {config.mode.capitalize()} Training{timed}",
         RULE,
         f"Environment: {config.env.name} ({config.env.distribution_mode}, {_levels(config)})",
-        f"Num environments: {config.env.num_envs}",
+        f"Num environments: {config.num_envs}",
         f"Network: {config.model.arch}",
         f"{'Duration' if budget.timesteps is None else 'Budget'}: {budget}",
         f"Device: {config.hardware.device}",
         f"CPU: {here.cpu}, {here.cores} cores, {here.threads} threads, {here.memory_gb:.0f} GB",
-        f"Threads: {threads.count} ({threads.reason})",
+        f"Threads: {threads.number} ({threads.reason})",
         f"Output: {output}",
     ]
     if resumed_at is not None:
@@ -51,7 +51,7 @@ class Progress:
         self._budget = budget
         self._screen = screen or sys.stdout
         self._log = log_file.open("a", encoding="utf-8")
-        self._bar: tqdm[None] | None = None
+        self._bar: tqdm[NoReturn] | None = None
         if self._screen.isatty():
             # Refreshed by us once per update; permille, so that long runs move too.
             self._bar = tqdm(

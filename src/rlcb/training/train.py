@@ -47,7 +47,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False) -> i
 def _train(config: Config, budget: Budget, run: RunDir, checkpoint: dict[str, Any] | None, stop: StopSignal) -> int:
     write_atomically(run.config_file, config_text(config).encode())
     threads = choose_threads(config.hardware.num_threads)
-    apply_threads(threads.count)
+    apply_threads(threads.number)
     done = checkpoint["progress"] if checkpoint else {"updates": 0, "timesteps": 0}
     with (
         MetricsLog(run.logs, done["updates"], done["timesteps"]) as log,
@@ -56,7 +56,7 @@ def _train(config: Config, budget: Budget, run: RunDir, checkpoint: dict[str, An
     ):
         progress.say(header(config, budget, threads, run.root, done["timesteps"] if checkpoint else None) + "\n")
         execution = Lockstep(config, Alone())
-        training = Training(config, budget, run, execution, log, progress, memory, threads.count)
+        training = Training(config, budget, run, execution, log, progress, memory, threads.number)
         if checkpoint:
             execution.load(checkpoint["execution"])
             training.load(checkpoint)

@@ -1,0 +1,83 @@
+# `make help` lists everything. Settings: make train ARGS="--env starpilot --seed 1"
+SHELL := /bin/bash
+VENV := .venv
+BIN := $(VENV)/bin
+ARGS ?=
+DURATION ?= 1.0
+EPISODES ?= 100
+RUN := runs/quickstart_$(shell date +%Y%m%d-%H%M%S)
+
+.DEFAULT_GOAL := help
+.PHONY: quickstart install test lint help train train-timed train-fast train-impala train-impala-timed \
+	evaluate evaluate-ppo evaluate-impala tensorboard bench prove-learning lock docs clean
+
+$(VENV)/.installed: requirements.txt requirements-dev.txt pyproject.toml setup.sh
+	@./setup.sh $(VENV) --dev
+
+quickstart: $(VENV)/.installed  ## Train PPO on CoinRun for two minutes, evaluate it on known and on unseen levels
+	@$(BIN)/rlcb train --algo ppo --env coinrun --duration 0.0334 --output-dir $(RUN)
+	@$(BIN)/rlcb evaluate --checkpoint $(RUN) --levels both --num-episodes $(EPISODES)
+	@echo
+	@echo "Everything is in $(RUN): the agent in checkpoints/, its curves in logs/, the numbers in training_summary.json."
+	@echo "Try next:"
+	@echo "  make tensorboard                              look at the curves"
+	@echo "  $(BIN)/rlcb train --resume $(RUN) --duration 0.2    train on, to 12 minutes"
+	@echo "  $(BIN)/rlcb train --algo impala --env starpilot --duration 0.1    another algorithm, another game"
+	@echo "  make help                                     everything else"
+
+install: $(VENV)/.installed  ## Make .venv and install pinned dependencies
+
+test: lint  ## Lint, types, layers and tests
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+train: $(VENV)/.installed  ## Train PPO for 25 million steps
+	$(BIN)/python train_ppo_sequential.py $(ARGS)
+
+train-timed: $(VENV)/.installed  ## Train PPO for DURATION hours (1)
+	$(BIN)/python train_timed.py --duration $(DURATION) --output-dir ./benchmarks/sequential_1h $(ARGS)
+
+train-fast: $(VENV)/.installed  ## Train PPO for 100,000 steps: a minute or two
+	$(BIN)/rlcb train --algo ppo --total-timesteps 100_000 $(ARGS)
+
+train-impala: $(VENV)/.installed  ## Train IMPALA for 25 million steps
+	$(BIN)/python train_impala_sequential.py $(ARGS)
+
+train-impala-timed: $(VENV)/.installed  ## Train IMPALA for 30 minutes
+	$(BIN)/python train_impala_sequential_timed.py --duration 0.5 --output-dir ./benchmarks/impala_seq_30min $(ARGS)
+
+evaluate: $(VENV)/.installed  ## Evaluate the newest checkpoint
+	$(BIN)/rlcb evaluate --num-episodes $(EPISODES) --deterministic $(ARGS)
+
+evaluate-ppo: $(VENV)/.installed  ## Evaluate the newest PPO checkpoint
+	$(BIN)/rlcb evaluate --algorithm ppo --num-episodes $(EPISODES) --deterministic $(ARGS)
+
+evaluate-impala: $(VENV)/.installed  ## Evaluate the newest IMPALA checkpoint
+	$(BIN)/rlcb evaluate --algorithm impala --num-episodes $(EPISODES) --deterministic $(ARGS)
+
+tensorboard: $(VENV)/.installed  ## Show the curves of all runs in a browser
+	$(BIN)/tensorboard --logdir_spec runs:runs,benchmarks:benchmarks,logs:logs $(ARGS)
+
+bench: $(VENV)/.installed  ## Speed and memory against Stable-Baselines3, in one run (about 40 minutes)
+	$(BIN)/python -m benchmarks.bench $(ARGS)
+
+prove-learning: $(VENV)/.installed  ## PPO against its published CoinRun curve (about an hour); writes docs/results/
+	$(BIN)/python -m benchmarks.published_curve $(ARGS)
+
+docs: $(VENV)/.installed  ## Write the configuration reference in docs/ anew
+	$(BIN)/python tools/reference.py
+
+lock: $(VENV)/.installed  ## Write requirements*.txt anew from what is installed
+	$(BIN)/python tools/lock.py
+
+clean:  ## Remove environments and caches; runs stay
+	rm -rf $(VENV) .venv-* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build src/*.egg-info
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+help:  ## This list
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F '\t' '{printf "  make %-20s %s\n", $$1, $$2}'

@@ -1,0 +1,5 @@
+"""Evaluate a trained agent of any algorithm, and name the algorithm in the output."""
+
+from rlcb.cli import Door, main
+
+main(Door(command="evaluate"))

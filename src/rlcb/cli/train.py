@@ -1,0 +1,161 @@
+"""train an agent for a number of steps, for a time, or both, whichever comes first"""
+
+from __future__ import annotations
+
+import argparse
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from rlcb.cli.parser import Door, Parser
+from rlcb.config import Config, Override, flag_name, leaves, load_config
+from rlcb.errors import UserError
+from rlcb.games import game_name
+
+# Settings that may change when a run is resumed; all others are part of the experiment.
+RESUMABLE = (
+    "training.total_timesteps",
+    "training.duration",
+    "training.log_interval",
+    "training.save_interval",
+    "training.autosave_minutes",
+    "hardware.num_threads",
+    "hardware.micro_batch_size",
+)
+
+
+def add_flags(parser: Parser, door: Door) -> None:
+    parser.add_argument(
+        "--config", default=door.config_file, metavar="FILE", help="YAML file of settings (default: %(default)s)"
+    )
+    groups: dict[str, Any] = {}
+    for path, field in leaves():
+        flag = flag_name(path)
+        section = path.rpartition(".")[0] or "experiment"
+        if flag is None or path in door.fixed or section in ("parallel", "cluster"):
+            continue
+        if section not in groups:
+            groups[section] = parser.add_argument_group(section)
+        group = groups[section]
+        text = f"{field.description}"
+        if path == "training.duration" and door.duration is not None:
+            text += f" (default: {door.duration:g})"
+        if field.annotation is bool:
+            group.add_argument(flag, dest=path, action=argparse.BooleanOptionalAction, default=None, help=text)
+        else:
+            group.add_argument(flag, dest=path, default=None, metavar=flag[2:].rpartition("-")[2].upper(), help=text)
+    runs = parser.add_argument_group("run")
+    runs.add_argument(
+        "--resume",
+        nargs="?",
+        const=True,
+        metavar="RUN",
+        help="continue the run in this directory (or in --output-dir) exactly where its newest checkpoint is",
+    )
+    runs.add_argument("--overwrite", action="store_true", help="replace a run that is already in --output-dir")
+
+
+def run(args: argparse.Namespace, door: Door) -> int:
+    config = _resumed_config(args, door) if args.resume else _new_config(args, door)
+
+    from rlcb.cpu.allocator import keep_freed_memory
+    from rlcb.cpu.threads import choose_threads, prepare_threads
+
+    keep_freed_memory()
+    prepare_threads(choose_threads(config.hardware.num_threads).number)
+    from rlcb.training.train import train
+
+    return train(config, resume=bool(args.resume), overwrite=args.overwrite)
+
+
+def _overrides(args: argparse.Namespace) -> list[Override]:
+    given = vars(args)
+    overrides = []
+    for path, _ in leaves():
+        if given.get(path) is not None:
+            value = None if given[path] == "null" else given[path]
+            overrides.append(Override(path, value, str(flag_name(path))))
+    return overrides
+
+
+def _new_config(args: argparse.Namespace, door: Door) -> Config:
+    from rlcb.runs.rundir import RunDir, refuse_unwritable
+
+    overrides = _overrides(args)
+    paths = {override.path for override in overrides}
+    if door.duration and not paths & {"training.duration", "training.total_timesteps"}:
+        overrides.append(Override("training.duration", door.duration, "--duration"))
+    config, problems = None, list(args.problems)
+    if args.overwrite and args.resume:
+        problems.append("--overwrite and --resume: one replaces the run, the other continues it; use one of them")
+    try:
+        config = load_config(args.config, overrides, door.fixed)
+    except UserError as error:
+        problems += error.problems
+    if config is not None:
+        if config.mode != "sequential":
+            problems.append(f"mode: {config.mode} is not available in this version; use sequential")
+        config = _with_place(config, paths, door.runs_in)
+        problems += refuse_unwritable(config)
+        if not problems and not args.overwrite:
+            RunDir.of(config).refuse_if_taken()
+    if problems or config is None:
+        raise UserError(problems)
+    return config
+
+
+def _with_place(config: Config, given: set[str], runs_in: str | None) -> Config:
+    """A run that was given no place gets one of its own; `--output-dir` moves checkpoints and logs with it."""
+    places = config.logging
+    if "logging.output_dir" in given:
+        elsewhere = {name: None for name in ("checkpoint_dir", "log_dir") if f"logging.{name}" not in given}
+        places = places.model_copy(update=elsewhere)
+    elif not (places.output_dir or places.checkpoint_dir) or (
+        runs_in != "runs" and "logging.checkpoint_dir" not in given
+    ):
+        name = f"{config.run_name}_{game_name(config.env.name)}_seed{config.env.seed}_{datetime.now():%Y%m%d-%H%M%S}"
+        elsewhere = {name: None for name in ("checkpoint_dir", "log_dir") if f"logging.{name}" not in given}
+        places = places.model_copy(update={"output_dir": f"./{runs_in or 'runs'}/{name}", **elsewhere})
+    return config.model_copy(update={"logging": places})
+
+
+def _resumed_config(args: argparse.Namespace, door: Door) -> Config:
+    """The run's own configuration, with a new budget if one is given; anything else would be another experiment."""
+    overrides = [override for override in _overrides(args) if not override.path.startswith("logging.")]
+    place = args.resume if isinstance(args.resume, str) else vars(args)["logging.output_dir"]
+    problems = list(args.problems)
+    if args.overwrite:
+        problems.append("--overwrite and --resume: one replaces the run, the other continues it; use one of them")
+    if place is None:
+        raise UserError([*problems, "--resume: which run? Name its directory: --resume benchmarks/my_run"])
+    file = Path(place) / "config.yaml"
+    if not file.is_file():
+        raise UserError([*problems, f"--resume {place}: no run there (no config.yaml); name the directory of a run"])
+    before = load_config(file, [], door.fixed)
+    try:
+        config = load_config(file, overrides, door.fixed)
+    except UserError as error:
+        raise UserError(problems + error.problems) from error
+    for override in overrides:
+        if override.path not in RESUMABLE and _value(config, override.path) != _value(before, override.path):
+            problems.append(
+                f"{override.spelling} {override.value}: the run has {_value(before, override.path)}, and a resumed run "
+                "stays the same experiment; leave it out, or start a new run"
+            )
+    if problems:
+        raise UserError(problems)
+    return _moved(config, place)
+
+
+def _moved(config: Config, place: str) -> Config:
+    """A run whose directory was renamed or copied is resumed where it is now."""
+    if config.logging.output_dir is None or Path(config.logging.output_dir).resolve() == Path(place).resolve():
+        return config
+    return config.model_copy(update={"logging": config.logging.model_copy(update={"output_dir": str(place)})})
+
+
+def _value(config: Config, path: str) -> Any:
+    value: Any = config
+    for part in path.split("."):
+        value = getattr(value, part)
+    return value

@@ -1,0 +1,5 @@
+"""Train IMPALA in one process for a number of steps. Settings: config/impala_sequential.yaml."""
+
+from rlcb.cli import Door, main
+
+main(Door(command="train", fixed={"algo": "impala", "mode": "sequential"}, config="config/impala_sequential.yaml"))

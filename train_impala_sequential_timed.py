@@ -1,0 +1,13 @@
+"""Train IMPALA in one process for a fixed time. Settings: config/impala_sequential.yaml."""
+
+from rlcb.cli import Door, main
+
+main(
+    Door(
+        command="train",
+        fixed={"algo": "impala", "mode": "sequential"},
+        config="config/impala_sequential.yaml",
+        duration=0.5,
+        runs_in="benchmarks",
+    )
+)
