@@ -13,6 +13,8 @@ from rlcb.games import RARE_DIFFICULTIES, game_id, game_name
 Algo = Literal["ppo", "a2c", "impala"]
 Mode = Literal["sequential", "parallel", "cluster"]
 
+IMPALA_UNROLL = 16  # steps of an unroll, at most, where no batch size is given
+
 ALGORITHM_LABELS = {"ppo": "PPO", "a2c": "A2C", "impala": "IMPALA"}
 
 
@@ -64,7 +66,9 @@ class TrainingSettings(Section):
     total_timesteps: Int | None = Field(25_000_000, ge=1, description="stop after so many environment steps")
     duration: Float | None = Field(None, gt=0, description="stop after so many hours")
     batch_size: Int | None = Field(
-        None, ge=1, description="samples per gradient step over all environments; null for the whole rollout"
+        None,
+        ge=1,
+        description="samples per gradient step, all environments; null: the whole rollout (IMPALA: 16 steps of each)",
     )
     n_epochs: Int = Field(1, ge=1, le=1000, description="passes over every rollout")
     learning_rate: Float = Field(3e-4, gt=0, le=1, description="step size of the optimizer")
@@ -140,7 +144,11 @@ class Config(Section):
     @property
     def batch_size(self) -> int:
         """Samples per gradient step, over all environments."""
-        return self.training.batch_size or self.rollout_size
+        if self.training.batch_size is not None:
+            return self.training.batch_size
+        if self.algo == "impala":
+            return self.num_envs * max(k for k in range(1, IMPALA_UNROLL + 1) if self.training.n_steps % k == 0)
+        return self.rollout_size
 
     @property
     def num_envs(self) -> int:
@@ -173,7 +181,7 @@ class Config(Section):
 ALGORITHM_DEFAULTS: dict[str, dict[str, dict[str, Any]]] = {
     "ppo": {"training": {"batch_size": 1024, "n_epochs": 4, "normalize_advantage": True}},
     "a2c": {"training": {"n_steps": 16, "learning_rate": 7e-4}},
-    "impala": {"training": {"learning_rate": 1e-4, "batch_size": 512, "gae_lambda": 1.0, "max_grad_norm": 40.0}},
+    "impala": {"training": {"learning_rate": 1e-4, "gae_lambda": 1.0, "max_grad_norm": 40.0}},
 }
 
 # Settings that have a flag of another name than their own.

@@ -1,0 +1,110 @@
+"""Runs one measurement in a process of its own, and watches the memory of its tree from outside."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter
+from typing import IO, Any
+
+import psutil
+
+ROOT = Path(__file__).parents[1]
+SAMPLE_SECONDS = 0.5
+SAY_SECONDS = 60.0  # between two signs of life, where there is no terminal to rewrite a line on
+
+
+class MeasurementFailed(Exception):
+    pass
+
+
+def measure(command: list[str], label: str, time_limit: float) -> dict[str, Any]:
+    """What the process says in its last line, with the peak memory of its tree."""
+    peak, begin = 0, perf_counter()
+    says = _SignsOfLife(label)
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output, _running(command, output) as child:
+        while True:
+            try:
+                child.wait(SAMPLE_SECONDS)
+                break
+            except subprocess.TimeoutExpired:
+                seconds = perf_counter() - begin
+                if seconds > time_limit:
+                    raise MeasurementFailed(f"{label}: not done after {time_limit:.0f} seconds") from None
+                peak = max(peak, tree_pss(child.pid))
+                says.alive(seconds, peak)
+        output.seek(0)
+        lines = output.read().splitlines()
+    if child.returncode:
+        tail = "\n".join(lines[-15:])
+        raise MeasurementFailed(f"{label}: exit code {child.returncode} of {' '.join(command)}\n{tail}")
+    result: dict[str, Any] = json.loads(lines[-1])
+    result |= {"peak_memory": peak, "seconds": perf_counter() - begin}
+    says.done(result)
+    return result
+
+
+@contextmanager
+def _running(command: list[str], output: IO[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A process group of its own, so that Ctrl-C reaches us alone, and nothing of it outlives us."""
+    child = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        yield child
+    finally:
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+
+
+def tree_pss(pid: int) -> int:
+    """Bytes of a process and its children; what they share counts once, divided among them."""
+    try:
+        process = psutil.Process(pid)
+        return sum(_pss(member.pid) for member in [process, *process.children(recursive=True)])
+    except psutil.NoSuchProcess:
+        return 0
+
+
+def _pss(pid: int) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0  # it has just ended
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
+
+
+class _SignsOfLife:
+    def __init__(self, label: str) -> None:
+        self._label = label
+        self._said = 0.0
+        self._terminal = sys.stdout.isatty()
+        if not self._terminal:
+            print(f"{label} …", flush=True)
+
+    def alive(self, seconds: float, peak: int) -> None:
+        if self._terminal:
+            print(f"\r{self._label} … {seconds:.0f} s, {peak / 2**30:.2f} GB ", end="", flush=True)
+        elif seconds - self._said > SAY_SECONDS:
+            self._said = seconds
+            print(f"{self._label} … {seconds:.0f} s", flush=True)
+
+    def done(self, result: dict[str, Any]) -> None:
+        start = "\r" if self._terminal else ""
+        memory = result["peak_memory"] / 2**30
+        print(
+            f"{start}{self._label}: {result['fps']:,.0f} FPS, {memory:.2f} GB, in {result['seconds']:.0f} s", flush=True
+        )

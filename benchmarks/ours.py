@@ -1,0 +1,82 @@
+"""Measures this project: `rlcb train` as users run it, logs and metrics included. Prints one line of JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from benchmarks.workloads import Workload, choose, measurement_flags
+from rlcb.cli import main as rlcb
+from rlcb.config import flag_name
+
+
+def settings(workload: Workload, threads: int) -> dict[str, Any]:
+    """By their paths in the configuration."""
+    return {
+        "algo": "ppo",
+        "env.name": workload.game,
+        "env.num_envs": workload.n_envs,
+        "env.seed": workload.seed,
+        "env.distribution_mode": "easy",
+        "env.num_levels": workload.num_levels,
+        "model.arch": workload.arch,
+        "training.n_steps": workload.n_steps,
+        "training.total_timesteps": workload.total_timesteps,
+        "training.batch_size": workload.batch_size,
+        "training.n_epochs": workload.n_epochs,
+        "training.learning_rate": workload.learning_rate,
+        "training.gamma": workload.gamma,
+        "training.gae_lambda": workload.gae_lambda,
+        "training.ent_coef": workload.ent_coef,
+        "training.vf_coef": workload.vf_coef,
+        "training.max_grad_norm": workload.max_grad_norm,
+        "training.normalize_advantage": True,
+        "training.reward_scaling": False,  # Stable-Baselines3 does none without a further wrapper
+        "ppo.clip_range": workload.clip_range,
+        "hardware.num_threads": threads,
+    }
+
+
+def flags(values: dict[str, Any]) -> list[str]:
+    words: list[str] = []
+    for path, value in values.items():
+        flag = str(flag_name(path))
+        if isinstance(value, bool):
+            words.append(flag if value else flag.replace("--", "--no-", 1))
+        else:
+            words += [flag, str(value)]
+    return words
+
+
+def result(output: Path, workload: Workload) -> dict[str, Any]:
+    """From the first update's end to the last one's."""
+    (file,) = output.glob("logs/*/metrics.jsonl")
+    warm_up, *measured = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    assert len(measured) == workload.updates
+    seconds = measured[-1]["time/elapsed_seconds"] - warm_up["time/elapsed_seconds"]
+    phases = [name for name in warm_up if name.startswith("phase/")]
+    return {
+        "fps": workload.rollout_size * workload.updates / seconds,
+        "phases": {  # seconds per update
+            name[len("phase/") : -len("_seconds")]: sum(record[name] for record in measured) / workload.updates
+            for name in phases
+        },
+    }
+
+
+def main() -> None:
+    parser = measurement_flags(__doc__)
+    parser.add_argument("--output-dir", type=Path, required=True, help="of the run")
+    args = parser.parse_args()
+    workload = choose(args.workload, args.updates, args.quick)
+    try:
+        rlcb(argv=["train", *flags(settings(workload, args.threads)), "--output-dir", str(args.output_dir)])
+    except SystemExit as end:
+        if end.code:
+            raise
+    print(json.dumps(result(args.output_dir, workload)))
+
+
+if __name__ == "__main__":
+    main()

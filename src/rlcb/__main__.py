@@ -1,0 +1,5 @@
+"""`python -m rlcb`."""
+
+from rlcb.cli import main
+
+main()

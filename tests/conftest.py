@@ -1,0 +1,47 @@
+"""What several rooms of tests share."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from rlcb.config import Config, Override, load_config
+
+ROOT = Path(__file__).parent.parent
+
+# Small enough for a test, large enough for several minibatches.
+TINY = {"env.num_envs": 8, "training.n_steps": 16, "training.batch_size": 64}
+
+
+def tiny_config(algo: str = "ppo", settings: dict[str, Any] | None = None) -> Config:
+    everything = {"algo": algo, **TINY, **(settings or {})}
+    return load_config(None, [Override(path, value, path) for path, value in everything.items()])
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """The work of tests is small; threads would only wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def rlcb(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run the command line in an empty directory, as a user would."""
+
+    def run(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "rlcb", *words]
+        return subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, timeout=120, env={**os.environ, **options}
+        )
+
+    return run
