@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import pytest
 import torch
 from torch import Tensor
@@ -9,23 +11,30 @@ from torch import Tensor
 from rlcb.algorithms.returns import gae, vtrace
 
 GAMMA = 0.97
-VTRACE_INPUTS = ("target_log_probs", "behaviour_log_probs", "rewards", "values", "discounts")
 
 
-def inputs(seed: int, steps: int = 9, envs: int = 4) -> dict[str, Tensor]:
+class Inputs(NamedTuple):
+    target_log_probs: Tensor
+    behaviour_log_probs: Tensor
+    rewards: Tensor
+    values: Tensor
+    discounts: Tensor
+
+
+def inputs(seed: int, steps: int = 9, envs: int = 4) -> Inputs:
     generator = torch.Generator().manual_seed(seed)
 
     def normal(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
     dones = torch.rand(steps, envs, generator=generator) < 0.25
-    return {
-        "rewards": normal(steps, envs),
-        "values": normal(steps + 1, envs),
-        "discounts": GAMMA * (~dones).double(),
-        "target_log_probs": -normal(steps, envs).abs(),
-        "behaviour_log_probs": -normal(steps, envs).abs(),
-    }
+    return Inputs(
+        target_log_probs=-normal(steps, envs).abs(),
+        behaviour_log_probs=-normal(steps, envs).abs(),
+        rewards=normal(steps, envs),
+        values=normal(steps + 1, envs),
+        discounts=GAMMA * (~dones).double(),
+    )
 
 
 def literal_gae(rewards: Tensor, values: Tensor, discounts: Tensor, lambda_: float) -> Tensor:
@@ -43,27 +52,27 @@ def literal_gae(rewards: Tensor, values: Tensor, discounts: Tensor, lambda_: flo
     return result
 
 
-def literal_vtrace(x: dict[str, Tensor], lambda_: float, clip_rho: float, clip_pg_rho: float) -> tuple[Tensor, Tensor]:
+def literal_vtrace(x: Inputs, lambda_: float, clip_rho: float, clip_pg_rho: float) -> tuple[Tensor, Tensor]:
     """v_s = V(x_s) + sum over t of gamma^(t-s) (product of c_i over s..t-1) rho_t delta_t V (IMPALA paper, eq. 1)."""
-    steps, envs = x["rewards"].shape
+    steps, envs = x.rewards.shape
     targets, advantages = torch.zeros(steps + 1, envs).double(), torch.zeros(steps, envs).double()
-    ratios = (x["target_log_probs"] - x["behaviour_log_probs"]).exp()
-    targets[steps] = x["values"][steps]
+    ratios = (x.target_log_probs - x.behaviour_log_probs).exp()
+    targets[steps] = x.values[steps]
     for b in range(envs):
         for s in range(steps):
-            targets[s, b] = x["values"][s, b]
+            targets[s, b] = x.values[s, b]
             for t in range(s, steps):
                 weight = 1.0
                 for i in range(s, t):
-                    weight *= float(x["discounts"][i, b]) * lambda_ * min(1.0, float(ratios[i, b]))
+                    weight *= float(x.discounts[i, b]) * lambda_ * min(1.0, float(ratios[i, b]))
                 rho = min(clip_rho, float(ratios[t, b]))
-                delta = x["rewards"][t, b] + x["discounts"][t, b] * x["values"][t + 1, b] - x["values"][t, b]
+                delta = x.rewards[t, b] + x.discounts[t, b] * x.values[t + 1, b] - x.values[t, b]
                 targets[s, b] += weight * rho * delta
     for b in range(envs):
         for s in range(steps):
             rho = min(clip_pg_rho, float(ratios[s, b]))
-            better = x["rewards"][s, b] + x["discounts"][s, b] * targets[s + 1, b]
-            advantages[s, b] = rho * (better - x["values"][s, b])
+            better = x.rewards[s, b] + x.discounts[s, b] * targets[s + 1, b]
+            advantages[s, b] = rho * (better - x.values[s, b])
     return targets[:-1], advantages
 
 
@@ -71,8 +80,8 @@ def literal_vtrace(x: dict[str, Tensor], lambda_: float, clip_rho: float, clip_p
 @pytest.mark.parametrize("lambda_", [0.0, 0.95, 1.0])
 def test_gae_is_its_formula(seed: int, lambda_: float) -> None:
     x = inputs(seed)
-    found = gae(x["rewards"], x["values"], x["discounts"], lambda_)
-    torch.testing.assert_close(found, literal_gae(x["rewards"], x["values"], x["discounts"], lambda_))
+    found = gae(x.rewards, x.values, x.discounts, lambda_)
+    torch.testing.assert_close(found, literal_gae(x.rewards, x.values, x.discounts, lambda_))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -80,7 +89,7 @@ def test_gae_is_its_formula(seed: int, lambda_: float) -> None:
 def test_vtrace_is_its_formula(seed: int, lambda_: float, rho: float, pg_rho: float) -> None:
     x = inputs(seed)
     targets, advantages = literal_vtrace(x, lambda_, rho, pg_rho)
-    found = vtrace(*(x[name] for name in VTRACE_INPUTS), lambda_=lambda_, clip_rho=rho, clip_pg_rho=pg_rho)
+    found = vtrace(*x, lambda_=lambda_, clip_rho=rho, clip_pg_rho=pg_rho)
     torch.testing.assert_close(found.targets, targets)
     torch.testing.assert_close(found.advantages, advantages)
 
@@ -88,17 +97,17 @@ def test_vtrace_is_its_formula(seed: int, lambda_: float, rho: float, pg_rho: fl
 @pytest.mark.parametrize("seed", range(5))
 def test_vtrace_without_lag_is_gae_with_lambda_one(seed: int) -> None:
     x = inputs(seed)
-    x["behaviour_log_probs"] = x["target_log_probs"].clone()
-    found = vtrace(*(x[name] for name in VTRACE_INPUTS))
-    advantages = gae(x["rewards"], x["values"], x["discounts"], 1.0)
-    torch.testing.assert_close(found.targets - x["values"][:-1], advantages)
+    x.behaviour_log_probs.copy_(x.target_log_probs)
+    found = vtrace(*x)
+    advantages = gae(x.rewards, x.values, x.discounts, 1.0)
+    torch.testing.assert_close(found.targets - x.values[:-1], advantages)
     torch.testing.assert_close(found.advantages, advantages)
 
 
 def test_nothing_flows_over_the_end_of_an_episode() -> None:
     x = inputs(0)
-    x["discounts"][4] = 0
-    before = gae(x["rewards"], x["values"], x["discounts"], 0.95)[:5].clone()
-    x["rewards"][5:] += 100
-    x["values"][5:] -= 50
-    torch.testing.assert_close(gae(x["rewards"], x["values"], x["discounts"], 0.95)[:5], before)
+    x.discounts[4] = 0
+    before = gae(x.rewards, x.values, x.discounts, 0.95)[:5].clone()
+    x.rewards[5:] += 100
+    x.values[5:] -= 50
+    torch.testing.assert_close(gae(x.rewards, x.values, x.discounts, 0.95)[:5], before)

@@ -26,7 +26,7 @@ def test_one_lucky_episode_is_not_the_best_reward() -> None:
 
 def test_short_runs_take_what_there_is() -> None:
     tally = RewardTally()
-    assert tally.initial is tally.final is tally.best is None
+    assert (tally.initial, tally.final, tally.best) == (None, None, None)
     tally.add(2.0, 1)
     tally.add(4.0, 1)
     assert tally.initial == tally.final == (3.0, 1.0)
