@@ -59,7 +59,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--workload", choices=[*WORKLOADS, "all"], default="all")
     parser.add_argument("--rounds", type=int, default=3, help="how often each side is measured, in turn (%(default)s)")
-    parser.add_argument("--updates", type=int, help="measured updates per measurement (nature 6, impala 2)")
+    parser.add_argument("--updates", type=int, help="measured updates per measurement (nature 6, impala 1)")
     parser.add_argument("--cores", type=int, default=2, help="CPUs that all sides run on (%(default)s)")
     parser.add_argument("--time-limit", type=float, default=60.0, help="minutes of one measurement (%(default)s)")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: does it work at all? Figures mean nothing")

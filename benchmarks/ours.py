@@ -50,12 +50,14 @@ def flags(values: dict[str, Any]) -> list[str]:
 
 
 def result(output: Path, workload: Workload) -> dict[str, Any]:
-    """From the first update's end to the last one's."""
+    """From the end of the warm-up to the end of the last update."""
     (file,) = output.glob("logs/*/metrics.jsonl")
-    warm_up, *measured = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    records = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    measured = records[workload.warm_up :]
     assert len(measured) == workload.updates
-    seconds = measured[-1]["time/elapsed_seconds"] - warm_up["time/elapsed_seconds"]
-    phases = [name for name in warm_up if name.startswith("phase/")]
+    before = records[workload.warm_up - 1]["time/elapsed_seconds"] if workload.warm_up else 0.0
+    seconds = measured[-1]["time/elapsed_seconds"] - before
+    phases = [name for name in measured[0] if name.startswith("phase/")]
     return {
         "fps": workload.rollout_size * workload.updates / seconds,
         "phases": {  # seconds per update

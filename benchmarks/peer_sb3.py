@@ -51,11 +51,11 @@ def result(workload: Workload, threads: int) -> dict[str, Any]:
     )
     times = UpdateTimes()
     model.learn(workload.total_timesteps, callback=times)
-    _, warm_up, *_, last = times.ends
-    assert len(times.ends) == workload.updates + 2
+    assert len(times.ends) == 1 + workload.warm_up + workload.updates
+    begin, last = times.ends[workload.warm_up], times.ends[-1]
     assert model.ep_info_buffer is not None
     return {
-        "fps": workload.rollout_size * workload.updates / (last - warm_up),
+        "fps": workload.rollout_size * workload.updates / (last - begin),
         "version": stable_baselines3.__version__,
         "torch": torch.__version__,
         "parameters": sum(p.numel() for p in model.policy.parameters()),

@@ -16,7 +16,8 @@ class Workload:
     batch_size: int
     n_epochs: int
     learning_rate: float
-    updates: int  # measured; one more before them warms up
+    updates: int  # measured
+    warm_up: int  # updates before them; an update of a minute and more needs none
     game: str = "coinrun"
     seed: int = 42
     num_levels: int = 200
@@ -33,7 +34,7 @@ class Workload:
 
     @property
     def total_timesteps(self) -> int:
-        return self.rollout_size * (self.updates + 1)
+        return self.rollout_size * (self.warm_up + self.updates)
 
     def __str__(self) -> str:
         return (
@@ -43,8 +44,8 @@ class Workload:
 
 
 WORKLOADS = {
-    "nature": Workload("nature", 32, 128, 1024, 4, 3e-4, updates=6),
-    "impala": Workload("impala", 64, 256, 2048, 3, 5e-4, updates=2),
+    "nature": Workload("nature", 32, 128, 1024, 4, 3e-4, updates=6, warm_up=1),
+    "impala": Workload("impala", 64, 256, 2048, 3, 5e-4, updates=1, warm_up=0),
 }
 
 
@@ -59,7 +60,7 @@ def measurement_flags(description: str | None) -> argparse.ArgumentParser:
     """The command line of one measurement, whichever side it measures."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--workload", choices=WORKLOADS, required=True)
-    parser.add_argument("--updates", type=int, help="measured updates, after one that warms up")
+    parser.add_argument("--updates", type=int, help="measured updates")
     parser.add_argument("--threads", type=int, required=True, help="threads of torch")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: does it work at all?")
     return parser

@@ -69,13 +69,15 @@ def test_five_and_five_are_ten(algo: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("algo", RECIPES)
 def test_another_seed_is_another_run(algo: str) -> None:
     first, second = Lockstep(tiny_config(algo), Alone()), Lockstep(tiny_config(algo, {"env.seed": 1}), Alone())
-    updates(first, 1), updates(second, 1)
+    updates(first, 1)
+    updates(second, 1)
     assert not torch.equal(first.policy.actor.weight, second.policy.actor.weight)
 
 
 def test_micro_batches_change_memory_and_nothing_else() -> None:
     whole, parts = (Lockstep(tiny_config("ppo", {"hardware.micro_batch_size": size}), Alone()) for size in (64, 20))
-    updates(whole, 1), updates(parts, 1)
+    updates(whole, 1)
+    updates(parts, 1)
     for one, other in zip(whole.policy.parameters(), parts.policy.parameters(), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=2e-4)
 

@@ -39,13 +39,15 @@ class Parser(argparse.ArgumentParser):
 def parse(parser: Parser, words: list[str]) -> argparse.Namespace:
     args, unknown = parser.parse_known_args(words)
     problems = []
+    value_follows = False  # the word after an unknown flag is its value, not another mistake
     for word in unknown:
-        if not word.startswith("-"):
+        if word.startswith("-"):
+            flag = word.partition("=")[0]
+            close = difflib.get_close_matches(flag, _all_flags(parser), n=1, cutoff=0.6)
+            problems.append(f"{flag}: unknown flag; " + (f"did you mean {close[0]}?" if close else "see --help"))
+        elif not value_follows:
             problems.append(f"{word}: not expected here; see {parser.prog} --help")
-            continue
-        flag = word.partition("=")[0]
-        close = difflib.get_close_matches(flag, _all_flags(parser), n=1, cutoff=0.6)
-        problems.append(f"{flag}: unknown flag; " + (f"did you mean {close[0]}?" if close else "see --help"))
+        value_follows = word.startswith("-") and "=" not in word
     args.problems = problems
     return args
 

@@ -79,7 +79,7 @@ def _overrides(args: argparse.Namespace) -> list[Override]:
 
 
 def _new_config(args: argparse.Namespace, door: Door) -> Config:
-    from rlcb.runs.rundir import RunDir, refuse_unwritable
+    from rlcb.runs.rundir import refuse_unwritable
 
     overrides = _overrides(args)
     paths = {override.path for override in overrides}
@@ -97,8 +97,6 @@ def _new_config(args: argparse.Namespace, door: Door) -> Config:
             problems.append(f"mode: {config.mode} is not available in this version; use sequential")
         config = _with_place(config, paths, door.runs_in)
         problems += refuse_unwritable(config)
-        if not problems and not args.overwrite:
-            RunDir.of(config).refuse_if_taken()
     if problems or config is None:
         raise UserError(problems)
     return config

@@ -1,6 +1,6 @@
 """One typed configuration: defaults < YAML file < command line flags."""
 
-from rlcb.config.load import Override, load_config, read_yaml
+from rlcb.config.load import Override, load_config
 from rlcb.config.tree import Config, flag_name, leaves, settings_that_do_not_fit
 
-__all__ = ["Config", "Override", "flag_name", "leaves", "load_config", "read_yaml", "settings_that_do_not_fit"]
+__all__ = ["Config", "Override", "flag_name", "leaves", "load_config", "settings_that_do_not_fit"]

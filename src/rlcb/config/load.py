@@ -50,13 +50,6 @@ def load_config(file: str | Path | None, overrides: list[Override], fixed: dict[
     return config
 
 
-def read_yaml(file: str | Path) -> Tree:
-    raw, problems = _read(file)
-    if problems:
-        raise UserError(problems)
-    return raw
-
-
 def _read(file: str | Path) -> tuple[Tree, list[str]]:
     path = Path(file)
     if not path.is_file():
