@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-import typing
 from pathlib import Path
 
-from rlcb.config.tree import ALGORITHM_DEFAULTS, flag_name, leaves
+from rlcb.config import flag_name, leaves
+from rlcb.config.describe import choices, default_text
 
 FILE = Path(__file__).parent.parent / "docs/training.md"
 BEGIN, END = "<!-- reference: begin (written by make docs) -->\n", "<!-- reference: end -->\n"
@@ -16,24 +15,10 @@ def reference() -> str:
     lines = ["| key | flag | default | meaning |", "| --- | --- | --- | --- |"]
     for path, field in leaves():
         flag = flag_name(path)
-        section, _, key = path.rpartition(".")
-        shown = f"`{flag}`" if flag and section not in ("parallel", "cluster") else ""
-        default = _text(field.default)
-        for algo, sections in ALGORITHM_DEFAULTS.items():
-            if key in sections.get(section, {}):
-                default += f"; {algo}: {_text(sections[section][key])}"
-        choices = typing.get_args(field.annotation) if typing.get_origin(field.annotation) is typing.Literal else ()
-        meaning = field.description or ""
-        if choices:
-            meaning += f" ({', '.join(map(str, choices))})"
-        lines.append(f"| `{path}` | {shown} | {default} | {meaning} |")
+        shown = f"`{flag}`" if flag and not path.startswith(("parallel.", "cluster.")) else ""
+        named = f" ({', '.join(choices(field))})" if choices(field) else ""
+        lines.append(f"| `{path}` | {shown} | {default_text(path, field)} | {field.description}{named} |")
     return "\n".join(lines) + "\n"
-
-
-def _text(value: object) -> str:
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    return f"{value:,}" if isinstance(value, int) and value >= 100_000 else str(value)
 
 
 def renewed(text: str) -> str:
@@ -43,4 +28,3 @@ def renewed(text: str) -> str:
 
 if __name__ == "__main__":
     FILE.write_text(renewed(FILE.read_text()))
-    sys.exit(0)

@@ -9,6 +9,7 @@ from typing import Any
 
 from rlcb.cli.parser import Door, Parser
 from rlcb.config import Config, Override, flag_name, leaves, load_config
+from rlcb.config.describe import choices, default_text
 from rlcb.errors import UserError
 from rlcb.games import game_name
 
@@ -25,9 +26,8 @@ RESUMABLE = (
 
 
 def add_flags(parser: Parser, door: Door) -> None:
-    parser.add_argument(
-        "--config", default=door.config_file, metavar="FILE", help="YAML file of settings (default: %(default)s)"
-    )
+    usual = f" (default: {door.config_file})" if door.config_file else ""
+    parser.add_argument("--config", default=door.config_file, metavar="FILE", help=f"YAML file of settings{usual}")
     groups: dict[str, Any] = {}
     for path, field in leaves():
         flag = flag_name(path)
@@ -36,14 +36,13 @@ def add_flags(parser: Parser, door: Door) -> None:
             continue
         if section not in groups:
             groups[section] = parser.add_argument_group(section)
-        group = groups[section]
-        text = f"{field.description}"
-        if path == "training.duration" and door.duration is not None:
-            text += f" (default: {door.duration:g})"
+        timed = path == "training.duration" and door.duration
+        text = f"{field.description} (default: {door.duration if timed else default_text(path, field)})"
         if field.annotation is bool:
-            group.add_argument(flag, dest=path, action=argparse.BooleanOptionalAction, default=None, help=text)
+            groups[section].add_argument(flag, dest=path, action=argparse.BooleanOptionalAction, help=text)
         else:
-            group.add_argument(flag, dest=path, default=None, metavar=flag[2:].rpartition("-")[2].upper(), help=text)
+            value = "|".join(choices(field)) or flag[2:].rpartition("-")[2].upper()
+            groups[section].add_argument(flag, dest=path, metavar=value, help=text)
     runs = parser.add_argument_group("run")
     runs.add_argument(
         "--resume",
@@ -86,8 +85,6 @@ def _new_config(args: argparse.Namespace, door: Door) -> Config:
     if door.duration and not paths & {"training.duration", "training.total_timesteps"}:
         overrides.append(Override("training.duration", door.duration, "--duration"))
     config, problems = None, list(args.problems)
-    if args.overwrite and args.resume:
-        problems.append("--overwrite and --resume: one replaces the run, the other continues it; use one of them")
     try:
         config = load_config(args.config, overrides, door.fixed)
     except UserError as error:
@@ -103,17 +100,18 @@ def _new_config(args: argparse.Namespace, door: Door) -> Config:
 
 
 def _with_place(config: Config, given: set[str], runs_in: str | None) -> Config:
-    """A run that was given no place gets one of its own; `--output-dir` moves checkpoints and logs with it."""
+    """`--output-dir` takes checkpoints and logs along. A timed door, and a run that nobody gave a place, get a folder."""
     places = config.logging
+    placed_by_file = places.output_dir or places.checkpoint_dir
     if "logging.output_dir" in given:
-        elsewhere = {name: None for name in ("checkpoint_dir", "log_dir") if f"logging.{name}" not in given}
-        places = places.model_copy(update=elsewhere)
-    elif not (places.output_dir or places.checkpoint_dir) or (
-        runs_in != "runs" and "logging.checkpoint_dir" not in given
-    ):
+        output = places.output_dir
+    elif "logging.checkpoint_dir" in given or (placed_by_file and not runs_in):
+        return config
+    else:
         name = f"{config.run_name}_{game_name(config.env.name)}_seed{config.env.seed}_{datetime.now():%Y%m%d-%H%M%S}"
-        elsewhere = {name: None for name in ("checkpoint_dir", "log_dir") if f"logging.{name}" not in given}
-        places = places.model_copy(update={"output_dir": f"./{runs_in or 'runs'}/{name}", **elsewhere})
+        output = f"./{runs_in or 'runs'}/{name}"
+    elsewhere = {name: None for name in ("checkpoint_dir", "log_dir") if f"logging.{name}" not in given}
+    places = places.model_copy(update={"output_dir": output, **elsewhere})
     return config.model_copy(update={"logging": places})
 
 
