@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import re
 import signal
 import subprocess
 import sys
@@ -206,6 +208,38 @@ def test_time_ends_a_run(rlcb: Run, tmp_path: Path) -> None:
     assert seconds[-2] < 3.0, "more than one update after the end"
     assert "[0.00h/0.00h] Step: 128 | Updates: 1 | FPS:" in done.stdout
     assert "Mean Reward (last 100):" in done.stdout
+
+
+def test_a_terminal_shows_a_live_bar(tmp_path: Path) -> None:
+    parent, child = pty.openpty()
+    command = [sys.executable, "-m", "rlcb", "train", *SMALL, "--total-timesteps", "512", "--output-dir", "out"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=child, stderr=subprocess.PIPE)
+    os.close(child)
+    shown = b""
+    while True:
+        try:
+            piece = os.read(parent, 65536)
+        except OSError:  # the other end is closed
+            break
+        if not piece:
+            break
+        shown += piece
+    os.close(parent)
+    assert process.wait(timeout=60) == 0
+    text = shown.decode()
+    assert re.search(r"Training: +50%\|.*\| \[00:\d\d<00:\d\d\] Update 2 \| Step 256 \| FPS: [\d,]+ \| Reward: ", text)
+    assert "Training: 100%" in text
+    assert "TRAINING SUMMARY" in text
+    assert "Mean Reward" not in text  # plain lines are for log files
+    assert "Step: 256 | Update: 2 | FPS: " in (tmp_path / "out/logs/PPO_Sequential/training.log").read_text()
+
+
+def test_the_learning_rate_falls_over_the_budget(rlcb: Run, tmp_path: Path) -> None:
+    words = ["--total-timesteps", "512", "--anneal-lr", "--learning-rate", "0.001", "--output-dir", "out"]
+    assert rlcb("train", *SMALL, *words).returncode == 0
+    records = read_json_lines(tmp_path / "out/logs/PPO_Sequential/metrics.jsonl")
+    rates = [record["train/learning_rate"] for record in records]
+    assert rates == pytest.approx([0.001, 0.00075, 0.0005, 0.00025])
 
 
 def test_a_diverging_run_stops_and_keeps_its_last_checkpoint(rlcb: Run, tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def _new_config(args: argparse.Namespace, door: Door) -> Config:
 
 
 def _with_place(config: Config, given: set[str], runs_in: str | None) -> Config:
-    """`--output-dir` takes checkpoints and logs along. A timed door, and a run that nobody gave a place, get a folder."""
+    """`--output-dir` takes checkpoints and logs along. Timed doors, and runs without a place, get a new folder."""
     places = config.logging
     placed_by_file = places.output_dir or places.checkpoint_dir
     if "logging.output_dir" in given:
