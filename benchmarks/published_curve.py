@@ -92,7 +92,7 @@ def report(rows: list[dict[str, Any]], summary: dict[str, Any]) -> str:
     lines += [
         "",
         f"{summary['total_timesteps']:,} steps in {summary['duration_hours']:.2f} hours "
-        f"({summary['avg_fps']:.0f} FPS; other work ran on the machine part of the time), "
+        f"({summary['avg_fps']:.0f} FPS on a machine that may have had other work; speed is measured by `make bench`), "
         f"{summary['num_episodes']:,} episodes, peak memory {summary['peak_memory_gb']:.2f} GB, "
         f"{summary['hardware']['cpu']}, {summary['hardware']['cores']} cores.",
         "",
