@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -20,6 +21,8 @@ ROOT = Path(__file__).parents[1]
 SAMPLE_SECONDS = 0.5
 SAY_SECONDS = 60.0  # between two signs of life, where there is no terminal to rewrite a line on
 
+DISTURBED = 0.1  # cores in use elsewhere that make a measurement doubtful
+
 
 class MeasurementFailed(Exception):
     pass
@@ -27,7 +30,7 @@ class MeasurementFailed(Exception):
 
 def measure(command: list[str], label: str, time_limit: float) -> dict[str, Any]:
     """What the process says in its last line, with the peak memory of its tree."""
-    peak, begin = 0, perf_counter()
+    peak, begin, others_before = 0, perf_counter(), _cpu_seconds_of_others()
     says = _SignsOfLife(label)
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output, _running(command, output) as child:
         while True:
@@ -46,7 +49,9 @@ def measure(command: list[str], label: str, time_limit: float) -> dict[str, Any]
         tail = "\n".join(lines[-15:])
         raise MeasurementFailed(f"{label}: exit code {child.returncode} of {' '.join(command)}\n{tail}")
     result: dict[str, Any] = json.loads(lines[-1])
-    result |= {"peak_memory": peak, "seconds": perf_counter() - begin}
+    seconds = perf_counter() - begin
+    others = (_cpu_seconds_of_others() - others_before) / seconds
+    result |= {"peak_memory": peak, "seconds": seconds, "cores_busy_elsewhere": others}
     says.done(result)
     return result
 
@@ -68,6 +73,14 @@ def _running(command: list[str], output: IO[str]) -> Iterator[subprocess.Popen[b
         if child.poll() is None:
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()
+
+
+def _cpu_seconds_of_others() -> float:
+    """CPU time of everything but the measurements that have ended; of the machine's neighbours too (steal)."""
+    times = psutil.cpu_times()
+    busy = sum(times) - times.idle - times.iowait - times.guest - times.guest_nice  # guests count in user already
+    measured = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return float(busy - measured.ru_utime - measured.ru_stime)
 
 
 def tree_pss(pid: int) -> int:
@@ -104,7 +117,7 @@ class _SignsOfLife:
 
     def done(self, result: dict[str, Any]) -> None:
         start = "\r" if self._terminal else ""
-        memory = result["peak_memory"] / 2**30
-        print(
-            f"{start}{self._label}: {result['fps']:,.0f} FPS, {memory:.2f} GB, in {result['seconds']:.0f} s", flush=True
-        )
+        memory, others = result["peak_memory"] / 2**30, result["cores_busy_elsewhere"]
+        line = f"{self._label}: {result['fps']:,.0f} FPS, {memory:.2f} GB, in {result['seconds']:.0f} s"
+        disturbed = f"; disturbed: others used {others:.2f} cores meanwhile" if others > DISTURBED else ""
+        print(f"{start}{line}{disturbed}", flush=True)

@@ -54,7 +54,8 @@ def verdicts(arch: str, rounds: list[Round]) -> list[Verdict]:
 
 
 def report(workload: Workload, rounds: list[Round]) -> str:
-    updates = f"{workload.updates} update{'s' if workload.updates > 1 else ''} each after one to warm up"
+    warm_up = f"after {workload.warm_up} to warm up" if workload.warm_up else "the first included"
+    updates = f"{workload.updates} update{'s' if workload.updates > 1 else ''} each, {warm_up}"
     return "\n".join(
         [
             f"{workload}",

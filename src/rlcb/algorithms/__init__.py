@@ -72,5 +72,5 @@ def _impala(config: Config) -> IMPALA:
 RECIPES: dict[str, Recipe] = {
     "ppo": Recipe(_ppo, _adam),
     "a2c": Recipe(_a2c, _rmsprop),
-    "impala": Recipe(_impala, _adam),
+    "impala": Recipe(_impala, _rmsprop),
 }
