@@ -10,7 +10,8 @@ import torch
 
 from rlcb.algorithms import RECIPES
 from rlcb.runs.checkpoint import load_checkpoint, save_checkpoint
-from rlcb.training.lockstep import Lockstep, Report
+from rlcb.training.execution import Report
+from rlcb.training.lockstep import Lockstep
 from rlcb.training.ranks import Alone
 from tests.conftest import tiny_config
 

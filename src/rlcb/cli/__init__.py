@@ -45,6 +45,8 @@ def main(door: Door | None = None, argv: Sequence[str] | None = None) -> NoRetur
         # The reader of our output is gone (`| head`): there is nobody left to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
+    except KeyboardInterrupt:
+        code = 130
     except OSError as error:
         # The disk is full, or the directory went away: what was saved before is whole.
         print(f"error: {error.filename or 'writing'}: {error.strerror or error}", file=sys.stderr)

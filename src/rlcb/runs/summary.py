@@ -15,7 +15,7 @@ RULE = "=" * 70
 @dataclass(frozen=True)
 class Summary:
     config: Config
-    status: str  # finished, interrupted, failed or running
+    status: str  # finished or interrupted
     started: str
     ended: str
     seconds: float

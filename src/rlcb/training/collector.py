@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,11 +12,7 @@ from rlcb.cpu.phases import Phases
 from rlcb.envs.procgen import N_ACTIONS, OBS_SHAPE, EnvState, ProcgenVectorEnv
 from rlcb.envs.randomness import EnvRandomness
 from rlcb.policy import Policy
-
-
-class Episode(NamedTuple):
-    reward: float
-    length: int
+from rlcb.training.execution import Episode
 
 
 def empty_rollout(n_steps: int, n_envs: int, obs_shape: tuple[int, ...]) -> Rollout:

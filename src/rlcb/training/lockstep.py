@@ -5,7 +5,7 @@ Sequential training is this with one rank that has all environments.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from rlcb.algorithms import RECIPES, Ranks
 from rlcb.config import Config
@@ -13,18 +13,10 @@ from rlcb.cpu.phases import Phases
 from rlcb.envs.procgen import N_ACTIONS, OBS_SHAPE, make_envs
 from rlcb.envs.randomness import EnvRandomness
 from rlcb.policy import MICRO_BATCH_SIZES, Policy
-from rlcb.training.collector import Collector, Episode
+from rlcb.training.collector import Collector
+from rlcb.training.execution import Report
 from rlcb.training.learner import Learner
 from rlcb.training.reward_scaling import RewardScaler
-
-
-class Report(NamedTuple):
-    """What one update did."""
-
-    metrics: dict[str, float]
-    episodes: list[Episode]
-    phases: dict[str, float]  # seconds
-    skipped: int  # gradient steps left out so far because they were not finite
 
 
 class Lockstep:

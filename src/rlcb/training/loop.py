@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from datetime import datetime
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any
 
 from rlcb.config import Config
 from rlcb.cpu.memory import MemoryWatch, tree_cpu_seconds
@@ -18,19 +18,11 @@ from rlcb.runs.rewards import RewardTally
 from rlcb.runs.rundir import RunDir
 from rlcb.runs.summary import Summary
 from rlcb.training.budget import Budget
-from rlcb.training.lockstep import Report
+from rlcb.training.execution import Execution, Report
 from rlcb.training.progress import Progress
 from rlcb.training.signals import StopSignal
 
 FINAL_FPS_UPDATES = 10  # the last FPS is taken over so many updates
-
-
-class Execution(Protocol):
-    """Who collects and who learns."""
-
-    def update(self, learning_rate: float) -> Report: ...
-
-    def state(self) -> dict[str, Any]: ...
 
 
 class Training:

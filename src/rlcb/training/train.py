@@ -30,18 +30,21 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False) -> i
         run.refuse_if_taken()
     hours = config.training.duration
     budget = Budget(config.training.total_timesteps, None if hours is None else 3600 * hours)
-    checkpoint = newest_checkpoint(run) if resume else None
-    if checkpoint is not None:
-        done = checkpoint["progress"]
-        if budget.spent(done["timesteps"], done["seconds"]):
-            raise UserError(
-                f"--resume {run.root}: the run has spent its budget ({done['timesteps']:,} steps, "
-                f"{done['seconds'] / 3600:.2f} hours); give it a larger --total-timesteps or --duration"
-            )
     with run.create(), StopSignal() as stop:
+        checkpoint = newest_checkpoint(run) if resume else None
+        if checkpoint is not None:
+            _refuse_if_spent(budget, run, checkpoint["progress"])
         if overwrite:
             run.clear()
         return _train(config, budget, run, checkpoint, stop)
+
+
+def _refuse_if_spent(budget: Budget, run: RunDir, done: dict[str, Any]) -> None:
+    if budget.spent(done["timesteps"], done["seconds"]):
+        raise UserError(
+            f"--resume {run.root}: the run has spent its budget ({done['timesteps']:,} steps, "
+            f"{done['seconds'] / 3600:.2f} hours); give it a larger --total-timesteps or --duration"
+        )
 
 
 def _train(config: Config, budget: Budget, run: RunDir, checkpoint: dict[str, Any] | None, stop: StopSignal) -> int:
