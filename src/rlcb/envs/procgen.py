@@ -10,6 +10,7 @@ from gymnasium.spaces import Box, Discrete, MultiDiscrete
 from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
+from rlcb.envs.registration import silence_gym
 from rlcb.games import game_name
 
 Floats: TypeAlias = NDArray[np.float32]
@@ -147,10 +148,7 @@ def make_envs(
 
 
 def _procgen_class() -> Any:
-    # procgen imports gym, which would print a notice about its own age to our users.
-    import gym_notices.notices
-
-    gym_notices.notices.notices.clear()
+    silence_gym()
     from procgen import ProcgenGym3Env
 
     return ProcgenGym3Env

@@ -20,4 +20,12 @@ def register_with_gymnasium() -> None:
 
 def register_with_gym() -> None:
     """After this, the guides' `gym.make("procgen-coinrun-v0")` works without importing procgen first."""
+    silence_gym()
     import procgen  # noqa: F401, registers itself
+
+
+def silence_gym() -> None:
+    """Procgen imports gym, which would print a notice about its own age to our users."""
+    import gym_notices.notices
+
+    gym_notices.notices.notices.clear()
