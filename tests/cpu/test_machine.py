@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from rlcb.cpu.machine import machine, usable_cpus
+from rlcb.cpu.phases import Phases
+from rlcb.cpu.threads import choose_threads
+
+
+def test_the_machine_is_described() -> None:
+    here = machine()
+    assert here.cpu
+    assert 1 <= here.cores <= here.threads == len(usable_cpus())
+    assert here.memory_gb > 0.5
+
+
+def test_threads_are_as_asked_or_one_per_core() -> None:
+    assert choose_threads(3).number == 3
+    assert "more than" in choose_threads(10_000).reason
+    assert choose_threads(None).number == machine().cores
+
+
+@pytest.mark.skipif(len(usable_cpus()) < 2, reason="one CPU cannot be taken away")
+def test_a_process_that_may_use_one_cpu_gets_one_thread() -> None:
+    code = "from rlcb.cpu.threads import choose_threads; print(choose_threads(None).number)"
+    first = min(usable_cpus())
+    done = subprocess.run(
+        [sys.executable, "-c", f"import os; os.sched_setaffinity(0, [{first}]); {code}"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.strip() == "1"
+
+
+def test_nothing_needs_to_be_exported() -> None:
+    """Whatever the shell says, torch has the threads that were chosen, and freed memory stays in the process."""
+    code = (
+        "import resource\n"
+        "from rlcb.cpu.allocator import keep_freed_memory\n"
+        "from rlcb.cpu.threads import apply_threads, prepare_threads\n"
+        "assert keep_freed_memory()\n"
+        "prepare_threads(1)\n"
+        "import torch\n"
+        "apply_threads(1)\n"
+        "assert torch.get_num_threads() == 1\n"
+        "def faults():\n"
+        "    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt\n"
+        "    torch.ones(20_000_000)\n"
+        "    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before\n"
+        "print(faults(), faults())\n"
+    )
+    environment = {**os.environ, "OMP_NUM_THREADS": "7"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60, env=environment
+    )
+    first, second = map(int, done.stdout.split())
+    assert second < first / 10
+
+
+def test_phases_are_laps() -> None:
+    phases = Phases()
+    phases.mark("act")
+    phases.mark("learn")
+    taken = phases.take()
+    assert taken["act"] > 0
+    assert taken["environment"] == 0
+    assert phases.take() == dict.fromkeys(taken, 0.0)

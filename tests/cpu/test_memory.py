@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from rlcb.cpu.memory import MemoryWatch, tree_cpu_seconds, tree_pss
+
+MB = 2**20
+
+
+def test_memory_of_this_process_counts() -> None:
+    before = tree_pss()
+    block = bytearray(b"x") * (100 * MB)
+    grown = tree_pss() - before
+    assert len(block) == 100 * MB
+    assert 95 * MB < grown < 130 * MB
+
+
+def test_memory_of_children_counts() -> None:
+    before = tree_pss()
+    code = f"block = bytearray(b'x') * {150 * MB}; print('ready', flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        grown = tree_pss() - before
+        child.communicate(b"\n", timeout=20)
+    assert 145 * MB < grown < 200 * MB
+
+
+def test_the_watch_sees_a_peak_that_has_passed() -> None:
+    with MemoryWatch(every_seconds=0.02) as watch:
+        start = watch.last
+        block = bytearray(b"x") * (200 * MB)
+        time.sleep(0.3)
+        del block
+        time.sleep(0.3)
+    assert watch.peak - start > 150 * MB
+    assert watch.last < watch.peak
+    assert start <= watch.mean <= watch.peak
+
+
+def test_cpu_time_grows_with_work() -> None:
+    before = tree_cpu_seconds()
+    end = time.process_time() + 0.3
+    while time.process_time() < end:
+        pass
+    assert tree_cpu_seconds() - before == pytest.approx(0.3, abs=0.15)
