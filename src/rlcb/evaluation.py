@@ -115,7 +115,7 @@ def evaluate(
         print(f"Warning: trained on {config.env.name}, evaluated on {env.name}\n")
     results = []
     for part in chosen:
-        video = file.with_name(f"{file.stem}_{part.name}.mp4") if render else None
+        video = file.with_name(f"{file.stem}_{part.name}.gif") if render else None
         envs = ProcgenVectorEnv(
             env.name,
             min(num_episodes, MAX_ENVS),

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from rlcb.envs.procgen import ProcgenVectorEnv
 
 TILES = 4  # environments shown, side by side
-MAX_FRAMES = 1000
+MAX_FRAMES = 500
+FPS = 15
 
 
 class Recorder:
-    """Writes an mp4 of the first environments, or nothing where there is no path."""
+    """Writes a GIF of the first environments, or nothing where there is no path."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -27,7 +28,7 @@ class Recorder:
         if self._path is not None:
             import imageio.v2 as imageio
 
-            self._writer = imageio.get_writer(self._path, fps=15, macro_block_size=1)
+            self._writer = imageio.get_writer(self._path, duration=1000 / FPS, loop=0)
         return self
 
     def __exit__(

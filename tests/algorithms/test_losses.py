@@ -87,19 +87,19 @@ def one_step(advantage: float, ratio: float, value: float = 0.0, old_value: floa
 def test_the_clipped_surrogate(advantage: float, ratio: float, expected: float) -> None:
     _, metrics = ppo().loss(*one_step(advantage, ratio))
     assert metrics["policy_loss"].item() == pytest.approx(expected, abs=1e-5)
-    assert float(metrics["clip_fraction"]) == float(abs(ratio - 1) > 0.2)
+    assert metrics["clip_fraction"].item() == float(abs(ratio - 1) > 0.2)
 
 
 def test_the_value_loss_and_its_clipping() -> None:
     policy, batch = one_step(1.0, 1.0, value=1.5, old_value=0.0)  # the return is 2
-    assert float(ppo().loss(policy, batch)[1]["value_loss"]) == pytest.approx(0.5 * 0.5**2)
+    assert ppo().loss(policy, batch)[1]["value_loss"].item() == pytest.approx(0.5 * 0.5**2)
     clipped = ppo(clip_range_vf=0.2).loss(policy, batch)[1]["value_loss"]  # may move to 0.2 only
-    assert float(clipped) == pytest.approx(0.5 * 1.8**2)
+    assert clipped.item() == pytest.approx(0.5 * 1.8**2)
 
 
 def test_approx_kl_is_zero_without_change_and_positive_with() -> None:
-    assert float(ppo().loss(*one_step(1.0, 1.0))[1]["approx_kl"]) == pytest.approx(0, abs=1e-6)
-    assert float(ppo().loss(*one_step(1.0, 1.3))[1]["approx_kl"]) > 0.01
+    assert ppo().loss(*one_step(1.0, 1.0))[1]["approx_kl"].item() == pytest.approx(0, abs=1e-6)
+    assert ppo().loss(*one_step(1.0, 1.3))[1]["approx_kl"].item() > 0.01
 
 
 @pytest.mark.parametrize("algorithm", [ppo(), A2C(STEPS, ent_coef=0.0, vf_coef=0.5)])

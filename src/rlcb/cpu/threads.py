@@ -14,13 +14,14 @@ class Threads(NamedTuple):
 
 
 def choose_threads(asked: int | None) -> Threads:
-    """One per physical core that this process may use, unless asked for another number."""
-    if asked is not None:
-        usable = len(usable_cpus())
-        more = f", more than the {usable} CPUs at hand" if asked > usable else ""
-        return Threads(asked, f"as asked{more}")
-    cores = physical_cores()
-    return Threads(cores, "one per physical core that this process may use" if cores > 1 else "one core")
+    """One per physical core that this process may use, or as many as asked, but no more than there are CPUs: threads
+    that wait for each other's turn make training many times slower."""
+    if asked is None:
+        return Threads(physical_cores(), "one per physical core that this process may use")
+    usable = len(usable_cpus())
+    if asked > usable:
+        return Threads(usable, f"{asked} were asked for, but this process may use {usable} CPUs")
+    return Threads(asked, "as asked")
 
 
 def prepare_threads(count: int) -> None:

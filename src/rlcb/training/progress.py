@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from types import TracebackType
@@ -54,12 +55,14 @@ class Progress:
         self._bar: tqdm[NoReturn] | None = None
         if self._screen.isatty():
             # Refreshed by us once per update; permille, so that long runs move too.
+            wide = os.get_terminal_size(self._screen.fileno()).columns > 0  # some terminals do not tell
             self._bar = tqdm(
                 total=1000,
                 desc="Training",
                 file=self._screen,
                 bar_format="{desc}: {percentage:3.0f}%|{bar}| {postfix}",
-                dynamic_ncols=True,
+                dynamic_ncols=wide,
+                ncols=None if wide else 120,
             )
 
     def __enter__(self) -> Progress:
