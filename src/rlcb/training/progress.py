@@ -17,6 +17,8 @@ from rlcb.cpu.threads import Threads
 from rlcb.runs.summary import RULE
 from rlcb.training.budget import Budget
 
+BAR = "Training: {percentage:3.0f}%|{bar}|"
+
 
 def header(config: Config, budget: Budget, threads: Threads, output: Path, resumed_at: int | None) -> str:
     here = machine()
@@ -55,14 +57,14 @@ class Progress:
         self._bar: tqdm[NoReturn] | None = None
         if self._screen.isatty():
             # Refreshed by us once per update; permille, so that long runs move too.
-            wide = os.get_terminal_size(self._screen.fileno()).columns > 0  # some terminals do not tell
+            sized = os.get_terminal_size(self._screen.fileno()).columns > 0  # some terminals do not tell their size
             self._bar = tqdm(
                 total=1000,
-                desc="Training",
                 file=self._screen,
-                bar_format="{desc}: {percentage:3.0f}%|{bar}| {postfix}",
-                dynamic_ncols=wide,
-                ncols=None if wide else 120,
+                bar_format=BAR,
+                dynamic_ncols=sized,
+                ncols=None if sized else 120,
+                nrows=None if sized else 20,
             )
 
     def __enter__(self) -> Progress:
@@ -93,10 +95,11 @@ class Progress:
         left = self._budget.seconds_left(steps, seconds)
         elapsed, remaining = tqdm.format_interval(seconds), tqdm.format_interval(left or 0)
         self._bar.n = round(1000 * self._budget.share(steps, seconds))
-        self._bar.set_postfix_str(
-            f"[{elapsed}<{remaining}] Update {record['updates']:,} | Step {steps:,} | FPS: {record['time/fps']:,.0f}"
-            f" | Reward: {_reward(record)}"
+        self._bar.bar_format = (
+            f"{BAR} [{elapsed}<{remaining}] Update {record['updates']:,} | Step {steps:,} | "
+            f"FPS: {record['time/fps']:,.0f} | Reward: {_reward(record)}"
         )
+        self._bar.refresh()
 
     def _lines(self, record: dict[str, float]) -> str:
         steps = f"Step: {int(record['timesteps']):,}"
