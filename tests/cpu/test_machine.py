@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -71,6 +72,24 @@ def test_nothing_needs_to_be_exported() -> None:
     """Torch has the threads that were chosen, and memory is not fetched from the kernel again at every update."""
     kept, returned = page_faults(keep=True), page_faults(keep=False)
     assert kept[-1] < returned[-1] / 10
+
+
+HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+
+
+@pytest.mark.skipif(
+    not HUGE_PAGES.exists() or "[never]" in HUGE_PAGES.read_text(), reason="this kernel gives no huge pages"
+)
+def test_memory_comes_in_huge_pages() -> None:
+    code = (
+        "from rlcb.cpu.allocator import keep_freed_memory\n"
+        "assert keep_freed_memory()\n"
+        "block = bytearray(64 * 2**20)\n"
+        "print(open('/proc/self/smaps_rollup').read())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    rollup = {words[0]: int(words[1]) for line in done.stdout.splitlines()[1:] if len(words := line.split()) == 3}
+    assert rollup["AnonHugePages:"] >= 60 * 2**10
 
 
 def test_phases_are_laps() -> None:
