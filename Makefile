@@ -9,6 +9,7 @@ RUN := runs/quickstart_$(shell date +%Y%m%d-%H%M%S)
 
 .DEFAULT_GOAL := help
 .PHONY: quickstart install test lint help train train-timed train-fast train-impala train-impala-timed \
+	train-parallel train-parallel-timed train-impala-parallel train-impala-parallel-timed train-a2c train-a3c \
 	evaluate evaluate-ppo evaluate-impala tensorboard bench prove-learning lock docs clean
 
 $(VENV)/.installed: requirements.txt requirements-dev.txt pyproject.toml setup.sh
@@ -50,6 +51,24 @@ train-impala: $(VENV)/.installed  ## Train IMPALA for 25 million steps
 
 train-impala-timed: $(VENV)/.installed  ## Train IMPALA for 30 minutes
 	$(BIN)/python train_impala_sequential_timed.py --duration 0.5 --output-dir ./benchmarks/impala_seq_30min $(ARGS)
+
+train-parallel: $(VENV)/.installed  ## Train PPO in 4 processes for 25 million steps
+	$(BIN)/python train_ppo_parallel.py $(ARGS)
+
+train-parallel-timed: $(VENV)/.installed  ## Train PPO in 4 processes for DURATION hours (1)
+	$(BIN)/python train_parallel_timed.py --duration $(DURATION) --output-dir ./benchmarks/parallel_1h $(ARGS)
+
+train-impala-parallel: $(VENV)/.installed  ## Train IMPALA with 4 actors for 25 million steps
+	$(BIN)/python train_impala_parallel.py $(ARGS)
+
+train-impala-parallel-timed: $(VENV)/.installed  ## Train IMPALA with 4 actors for 30 minutes
+	$(BIN)/python train_impala_parallel_timed.py --duration 0.5 --output-dir ./benchmarks/impala_par_30min $(ARGS)
+
+train-a2c: $(VENV)/.installed  ## Train A2C for 25 million steps (ARGS="--mode parallel" in several processes)
+	$(BIN)/python train_a2c.py $(ARGS)
+
+train-a3c: $(VENV)/.installed  ## Train A3C with 4 workers for 25 million steps
+	$(BIN)/python train_a3c.py $(ARGS)
 
 evaluate: $(VENV)/.installed  ## Evaluate the newest checkpoint
 	$(BIN)/rlcb evaluate --num-episodes $(EPISODES) --deterministic $(ARGS)

@@ -1,4 +1,4 @@
-"""Speed and memory of this project against Stable-Baselines3 and against the hardware, back to back in one run."""
+"""Speed and memory of this project against its peers and against the hardware, back to back in one run."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measurement import ROOT, MeasurementFailed, measure
-from benchmarks.sb3_venv import sb3_python
-from benchmarks.table import SIDES, Round, report, verdicts
+from benchmarks.peer_venv import peer_python
+from benchmarks.sides import TABLES, Side, sides_of
+from benchmarks.table import Round, report, verdicts
 from benchmarks.workloads import WORKLOADS, Workload, choose
 from rlcb.cpu.machine import machine, usable_cpus
 from rlcb.cpu.threads import choose_threads, prepare_threads
@@ -36,98 +37,115 @@ def main() -> int:
     os.sched_setaffinity(0, sorted(usable_cpus())[: args.cores])
     threads = choose_threads(None).number
     prepare_threads(threads)
+    tables = list(TABLES) if args.table == "all" else [args.table]
+    archs = list(WORKLOADS) if args.workload == "all" else [args.workload]
     try:
-        python = sb3_python()
-        names = list(WORKLOADS) if args.workload == "all" else [args.workload]
-        measured = {name: _measure(args, name, threads, python) for name in names}
+        measured = {arch: _measure(args, arch, tables, threads) for arch in archs}
     except (MeasurementFailed, subprocess.CalledProcessError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("\nInterrupted; nothing is written.", file=sys.stderr)
         return 130
-    workloads = {name: choose(name, args.updates, args.quick) for name in names}
-    text = "\n\n\n".join(report(workloads[name], rounds) for name, rounds in measured.items())
-    print("\n" + text + ("\n\nTiny sizes: these figures mean nothing." if args.quick else ""))
+    workloads = {arch: choose(arch, args.updates, args.quick) for arch in archs}
     output = args.output or (RESULTS if args.workload == "all" and not args.quick else None)
-    if output is not None:
-        _write(output, text, {"load_before": load, **_facts(threads, workloads, measured)})
+    for table in tables:
+        chosen = {arch: _only(sides_of(table, arch), rounds) for arch, rounds in measured.items()}
+        text = "\n\n\n".join(report(table, workloads[arch], rounds) for arch, rounds in chosen.items())
+        print("\n" + text + ("\n\nTiny sizes: these figures mean nothing." if args.quick else ""))
+        if output is not None:
+            _write(output, table, text, {"load_before": load, **_facts(table, threads, workloads, chosen)})
     return 0
+
+
+def _only(sides: dict[str, Side], rounds: list[Round]) -> list[Round]:
+    return [{name: round_[name] for name in sides} for round_ in rounds]
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--workload", choices=[*WORKLOADS, "all"], default="all")
+    parser.add_argument("--table", choices=[*TABLES, "all"], default="all")
     parser.add_argument("--rounds", type=int, default=3, help="how often each side is measured, in turn (%(default)s)")
     parser.add_argument("--updates", type=int, help="measured updates per measurement (nature 6, impala 1)")
     parser.add_argument("--cores", type=int, default=2, help="CPUs that all sides run on (%(default)s)")
     parser.add_argument("--time-limit", type=float, default=60.0, help="minutes of one measurement (%(default)s)")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: does it work at all? Figures mean nothing")
     parser.add_argument(
-        "--output", type=Path, help="folder of bench_sequential.json and .md (docs/results after a whole run)"
+        "--output", type=Path, help="folder of bench_<table>.json and .md (docs/results after a run of all workloads)"
     )
     return parser.parse_args()
 
 
-def _measure(args: argparse.Namespace, name: str, threads: int, sb3: Path) -> list[Round]:
-    print(f"\n{choose(name, args.updates, args.quick)}, {threads} threads", flush=True)
+def _measure(args: argparse.Namespace, arch: str, tables: list[str], threads: int) -> list[Round]:
+    print(f"\n{choose(arch, args.updates, args.quick)}, {threads} threads", flush=True)
+    sides = {name: side for table in tables for name, side in sides_of(table, arch).items()}
     rounds: list[Round] = []
     for number in range(1, args.rounds + 1):
         this: Round = {}
-        for side, label in SIDES.items():
+        for name, side in sides.items():
             with tempfile.TemporaryDirectory(prefix="rlcb-bench-") as folder:
-                command = _command(side, name, threads, sb3, folder)
+                command = _command(side, arch, threads, folder)
                 command += ["--updates", str(args.updates)] if args.updates else []
                 command += ["--quick"] if args.quick else []
-                this[side] = measure(command, f"  {number}/{args.rounds} {label}", 60 * args.time_limit)
-        assert this["ceiling"]["parameters"] == this["sb3"]["parameters"], "not the same network"
+                this[name] = measure(command, f"  {number}/{args.rounds} {side.label}", 60 * args.time_limit)
+        sizes = {side["parameters"] for side in this.values() if "parameters" in side}
+        assert len(sizes) == 1, f"not the same network: {sizes}"
         rounds.append(this)
     return rounds
 
 
-def _command(side: str, name: str, threads: int, sb3: Path, folder: str) -> list[str]:
-    module, *more = {
-        "ours": ["ours", "--output-dir", folder],
-        "sb3": ["peer_sb3"],
-        "sb3_allocator": ["peer_sb3", "--allocator"],
-        "ceiling": ["ceiling"],
-    }[side]
-    python = str(sb3) if module == "peer_sb3" else sys.executable
-    return [python, "-m", f"benchmarks.{module}", "--workload", name, "--threads", str(threads), *more]
+def _command(side: Side, arch: str, threads: int, folder: str) -> list[str]:
+    module, *words = side.command
+    python = sys.executable if side.venv == "ours" else str(peer_python(side.venv))
+    place = ["--output-dir", folder] if module == "ours" else []
+    return [python, "-m", f"benchmarks.{module}", "--workload", arch, "--threads", str(threads), *words, *place]
 
 
-def _facts(threads: int, workloads: dict[str, Workload], measured: dict[str, list[Round]]) -> dict[str, Any]:
-    peer = next(iter(measured.values()))[0]["sb3"]
+def _facts(
+    table: str, threads: int, workloads: dict[str, Workload], measured: dict[str, list[Round]]
+) -> dict[str, Any]:
+    first = next(iter(measured.values()))[0]
+    names = {"sb3": "stable-baselines3", "sf": "sample-factory"}
     return {
         "command": shlex.join(["make", "bench", *([f"ARGS={shlex.join(sys.argv[1:])}"] if sys.argv[1:] else [])]),
         "ended": datetime.now().astimezone().isoformat(timespec="seconds"),
         "machine": machine()._asdict(),
         "threads": threads,
-        "versions": {"stable-baselines3": peer["version"], "torch": peer["torch"]},
+        "versions": {
+            **{label: first[side]["version"] for side, label in names.items() if side in first},
+            "torch": first["sb3"]["torch"],
+        },
         "workloads": {
             name: {
                 "settings": asdict(workloads[name]),
                 "rounds": rounds,
-                "verdicts": [{**verdict._asdict(), "met": verdict.met} for verdict in verdicts(name, rounds)],
+                "verdicts": [{**verdict._asdict(), "met": verdict.met} for verdict in verdicts(table, name, rounds)],
             }
             for name, rounds in measured.items()
         },
     }
 
 
-def _write(folder: Path, text: str, facts: dict[str, Any]) -> None:
+TITLES = {
+    "sequential": "Sequential training against Stable-Baselines3 and the hardware",
+    "parallel": "Parallel training against sequential, Stable-Baselines3, Sample Factory and the hardware",
+}
+
+
+def _write(folder: Path, table: str, text: str, facts: dict[str, Any]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    here = facts["machine"]
+    here, stem = facts["machine"], f"bench_{table}"
+    versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
     header = (
-        "# Sequential training against Stable-Baselines3 and the hardware\n\n"
+        f"# {TITLES[table]}\n\n"
         f"`{facts['command']}`, {facts['ended'][:10]}; {here['cpu']}, {here['cores']} cores, {here['memory_gb']:g} GB, "
-        f"{here['system']}, Python {here['python']}, torch {facts['versions']['torch']}, "
-        f"stable-baselines3 {facts['versions']['stable-baselines3']}, {facts['threads']} threads.\n"
-        "All sides in turn, on the same cores. Raw numbers: [bench_sequential.json](bench_sequential.json).\n"
+        f"{here['system']}, Python {here['python']}, {versions}.\n"
+        f"All sides in turn, on the same cores. Raw numbers: [{stem}.json]({stem}.json).\n"
     )
-    (folder / "bench_sequential.md").write_text(f"{header}\n```\n{text}\n```\n", encoding="utf-8")
-    (folder / "bench_sequential.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
-    print(f"\nWritten: {folder}/bench_sequential.md and .json")
+    (folder / f"{stem}.md").write_text(f"{header}\n```\n{text}\n```\n", encoding="utf-8")
+    (folder / f"{stem}.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    print(f"\nWritten: {folder}/{stem}.md and .json")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ from typing import IO, Any
 
 import psutil
 
+from rlcb.cpu.memory import tree_pss
+
 ROOT = Path(__file__).parents[1]
 SAMPLE_SECONDS = 0.5
 SAY_SECONDS = 60.0  # between two signs of life, where there is no terminal to rewrite a line on
@@ -81,23 +83,6 @@ def _cpu_seconds_of_others() -> float:
     busy = sum(times) - times.idle - times.iowait - times.guest - times.guest_nice  # guests count in user already
     measured = resource.getrusage(resource.RUSAGE_CHILDREN)
     return float(busy - measured.ru_utime - measured.ru_stime)
-
-
-def tree_pss(pid: int) -> int:
-    """Bytes of a process and its children; what they share counts once, divided among them."""
-    try:
-        process = psutil.Process(pid)
-        return sum(_pss(member.pid) for member in [process, *process.children(recursive=True)])
-    except psutil.NoSuchProcess:
-        return 0
-
-
-def _pss(pid: int) -> int:
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    except (FileNotFoundError, ProcessLookupError):
-        return 0  # it has just ended
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
 
 
 class _SignsOfLife:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,22 @@ from benchmarks.workloads import Workload, choose, measurement_flags
 from rlcb.cli import main as rlcb
 from rlcb.config import flag_name
 
+RUNS = ("sequential", "one_core", "parallel", "four_workers", "impala", "a3c")
+CREWS: dict[str, dict[str, Any]] = {
+    "parallel": {"parallel.num_workers": 2},
+    "four_workers": {"parallel.num_workers": 4},
+    "impala": {"algo": "impala", "parallel.num_actors": 2},
+    "a3c": {"algo": "a3c", "parallel.num_workers": 2},
+}
 
-def settings(workload: Workload, threads: int) -> dict[str, Any]:
+
+def workload_of(run: str, workload: Workload) -> Workload:
+    return {"impala": workload.one_pass(64), "a3c": workload.one_pass(16)}.get(run, workload)
+
+
+def settings(workload: Workload, run: str, threads: int) -> dict[str, Any]:
     """By their paths in the configuration."""
-    return {
+    values: dict[str, Any] = {
         "algo": "ppo",
         "env.name": workload.game,
         "env.num_envs": workload.n_envs,
@@ -31,11 +44,13 @@ def settings(workload: Workload, threads: int) -> dict[str, Any]:
         "training.ent_coef": workload.ent_coef,
         "training.vf_coef": workload.vf_coef,
         "training.max_grad_norm": workload.max_grad_norm,
-        "training.normalize_advantage": True,
-        "training.reward_scaling": False,  # Stable-Baselines3 does none without a further wrapper
+        "training.normalize_advantage": run not in ("impala", "a3c"),
+        "training.reward_scaling": False,  # the others do none without a further wrapper
         "ppo.clip_range": workload.clip_range,
-        "hardware.num_threads": threads,
     }
+    if run in CREWS:
+        return {**values, "mode": "parallel", **CREWS[run]}
+    return {**values, "hardware.num_threads": threads}
 
 
 def flags(values: dict[str, Any]) -> list[str]:
@@ -69,11 +84,16 @@ def result(output: Path, workload: Workload) -> dict[str, Any]:
 
 def main() -> None:
     parser = measurement_flags(__doc__)
+    parser.add_argument("--run", choices=RUNS, default="sequential")
     parser.add_argument("--output-dir", type=Path, required=True, help="of the run")
     args = parser.parse_args()
-    workload = choose(args.workload, args.updates, args.quick)
+    workload = workload_of(args.run, choose(args.workload, args.updates, args.quick))
+    threads = args.threads
+    if args.run == "one_core":
+        threads = 1
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     try:
-        rlcb(argv=["train", *flags(settings(workload, args.threads)), "--output-dir", str(args.output_dir)])
+        rlcb(argv=["train", *flags(settings(workload, args.run, threads)), "--output-dir", str(args.output_dir)])
     except SystemExit as end:
         if end.code:
             raise

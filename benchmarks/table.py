@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from statistics import median
 from typing import Any, NamedTuple
 
+from benchmarks.sides import SIDES, TABLES, Bar
 from benchmarks.workloads import Workload
 
 Round = dict[str, dict[str, Any]]  # side -> what was measured
-
-SIDES = {
-    "ours": "this project",
-    "sb3": "SB3 as installed",
-    "sb3_allocator": "SB3, our allocator settings",
-    "ceiling": "ceiling: each piece alone",
-}
-
-# How much faster than Stable-Baselines3: as installed, and with our allocator settings.
-FASTER = {"nature": (1.7, 1.2), "impala": (3.3, 1.25)}
-SHARE_OF_CEILING = 0.85
 
 
 class Verdict(NamedTuple):
@@ -35,25 +24,21 @@ class Verdict(NamedTuple):
         return self.measured <= self.bar if self.at_most else self.measured >= self.bar
 
 
-def verdicts(arch: str, rounds: list[Round]) -> list[Verdict]:
-    def verdict(what: str, ratio: Callable[[Round], float], bar: float, at_most: bool = False) -> Verdict:
-        ratios = [ratio(round_) for round_ in rounds]
-        return Verdict(what, median(ratios), min(ratios), max(ratios), bar, at_most)
-
-    def of(quantity: str, other: str) -> Callable[[Round], float]:
-        return lambda round_: round_["ours"][quantity] / round_[other][quantity]
-
-    installed, allocator = FASTER[arch]
-    return [
-        verdict("FPS / SB3 as installed", of("fps", "sb3"), installed),
-        verdict("FPS / SB3, our allocator settings", of("fps", "sb3_allocator"), allocator),
-        verdict("FPS / ceiling", of("fps", "ceiling"), SHARE_OF_CEILING),
-        verdict("peak memory / SB3 as installed", of("peak_memory", "sb3"), 1.0, at_most=True),
-        verdict("peak memory / SB3, our allocator settings", of("peak_memory", "sb3_allocator"), 1.0, at_most=True),
-    ]
+def verdicts(table: str, arch: str, rounds: list[Round]) -> list[Verdict]:
+    made = []
+    for bar in TABLES[table]:
+        if arch in bar.bars:
+            ratios = [_ratio(bar, round_) for round_ in rounds]
+            made.append(Verdict(bar.what, median(ratios), min(ratios), max(ratios), bar.bars[arch], bar.at_most))
+    return made
 
 
-def report(workload: Workload, rounds: list[Round]) -> str:
+def _ratio(bar: Bar, round_: Round) -> float:
+    unit: float = round_[bar.other][bar.quantity] if bar.other else 2**30
+    return float(round_[bar.side][bar.quantity] / unit)
+
+
+def report(table: str, workload: Workload, rounds: list[Round]) -> str:
     warm_up = f"after {workload.warm_up} to warm up" if workload.warm_up else "the first included"
     updates = f"{workload.updates} update{'s' if workload.updates > 1 else ''} each, {warm_up}"
     return "\n".join(
@@ -63,7 +48,7 @@ def report(workload: Workload, rounds: list[Round]) -> str:
             "",
             *_speeds(rounds),
             "",
-            *_verdict_lines(verdicts(workload.arch, rounds)),
+            *_verdict_lines(verdicts(table, workload.arch, rounds)),
             "",
             *_phases(rounds),
         ]
@@ -72,10 +57,13 @@ def report(workload: Workload, rounds: list[Round]) -> str:
 
 def _speeds(rounds: list[Round]) -> list[str]:
     lines = [f"  {'':<42}{'FPS':>8}  {'':<17}{'peak memory':>12}"]
-    for side, name in SIDES.items():
+    for side in rounds[0]:
+        name = SIDES[side].label
         fps = [round_[side]["fps"] for round_ in rounds]
         spread = f"({min(fps):,.0f}–{max(fps):,.0f})"
-        memory = "" if side == "ceiling" else f"{median(r[side]['peak_memory'] for r in rounds) / 2**30:.2f} GB"
+        memory = (
+            "" if side.startswith("ceiling") else f"{median(r[side]['peak_memory'] for r in rounds) / 2**30:.2f} GB"
+        )
         lines.append(f"  {name:<42}{median(fps):>8,.0f}  {spread:<17}{memory:>12}".rstrip())
     return lines
 
@@ -92,9 +80,15 @@ def _verdict_lines(all_verdicts: list[Verdict]) -> list[str]:
 
 def _phases(rounds: list[Round]) -> list[str]:
     """Seconds per update: in training, and each piece alone."""
-    lines = [f"  {'seconds per update':<42}{'ours':>8}  {'alone':<17}"]
-    for name in rounds[0]["ours"]["phases"]:
-        ours = median(round_["ours"]["phases"][name] for round_ in rounds)
-        alone = median(round_["ceiling"]["phases"].get(name, 0.0) for round_ in rounds)
-        lines.append(f"  {name:<42}{ours:>8.2f}  {alone:<17.2f}".rstrip())
-    return lines
+    pairs = {"ours": "ceiling", "parallel": "ceiling_ranks", "impala": "ceiling_impala", "a3c": "ceiling_a3c"}
+    lines: list[str] = []
+    for side, alone in pairs.items():
+        if side not in rounds[0] or alone not in rounds[0]:
+            continue
+        lines.append(f"  {SIDES[side].label + ', seconds per update':<58}{'in training':>12}{'alone':>8}")
+        for name in rounds[0][side]["phases"]:
+            seconds = median(round_[side]["phases"][name] for round_ in rounds)
+            piece = median(round_[alone]["phases"].get(name, 0.0) for round_ in rounds)
+            lines.append(f"  {name:<58}{seconds:>12.2f}{piece:>8.2f}")
+        lines.append("")
+    return lines[:-1]

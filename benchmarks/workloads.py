@@ -18,6 +18,7 @@ class Workload:
     learning_rate: float
     updates: int  # measured
     warm_up: int  # updates before them; an update of a minute and more needs none
+    quick: bool = False  # tiny sizes
     game: str = "coinrun"
     seed: int = 42
     num_levels: int = 200
@@ -36,12 +37,28 @@ class Workload:
     def total_timesteps(self) -> int:
         return self.rollout_size * (self.warm_up + self.updates)
 
+    def one_pass(self, n_steps: int) -> Workload:
+        """The same games and network, learnt in one pass over unrolls of 16 steps, for about as long."""
+        n_steps, unroll = min(n_steps, self.n_steps), min(16, self.n_steps)
+        per_update = self.n_envs * n_steps
+        updates = 2 if self.quick else max(2, ONE_PASS_SAMPLES[self.arch] // per_update)
+        return replace(
+            self,
+            n_steps=n_steps,
+            batch_size=self.n_envs * unroll,
+            n_epochs=1,
+            updates=updates,
+            warm_up=updates // 6 + 1,
+        )
+
     def __str__(self) -> str:
         return (
-            f"PPO {self.arch}, {self.n_envs} environments × {self.n_steps} steps, "
+            f"{self.arch}, {self.n_envs} environments × {self.n_steps} steps, "
             f"batch {self.batch_size}, {self.n_epochs} epochs"
         )
 
+
+ONE_PASS_SAMPLES = {"nature": 61_440, "impala": 20_480}
 
 WORKLOADS = {
     "nature": Workload("nature", 32, 128, 1024, 4, 3e-4, updates=6, warm_up=1),
@@ -52,7 +69,7 @@ WORKLOADS = {
 def choose(name: str, updates: int | None, quick: bool) -> Workload:
     workload = WORKLOADS[name]
     if quick:
-        workload = replace(workload, n_envs=4, n_steps=8, batch_size=16, n_epochs=2, updates=2)
+        workload = replace(workload, n_envs=4, n_steps=8, batch_size=16, n_epochs=2, updates=2, quick=True)
     return replace(workload, updates=updates) if updates else workload
 
 

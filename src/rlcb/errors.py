@@ -15,3 +15,7 @@ class UserError(Exception):
 
 class TrainingFailed(Exception):
     """A run that cannot go on (diverged, say). The command prints the line and exits with 1; no traceback."""
+
+
+class PeerLost(Exception):
+    """Another process of the run has died or does not answer. The launcher starts all of them again."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -12,26 +13,26 @@ MB = 2**20
 
 
 def test_memory_of_this_process_counts() -> None:
-    before = tree_pss()
+    before = tree_pss(os.getpid())
     block = bytearray(b"x") * (100 * MB)
-    grown = tree_pss() - before
+    grown = tree_pss(os.getpid()) - before
     assert len(block) == 100 * MB
     assert 95 * MB < grown < 130 * MB
 
 
 def test_memory_of_children_counts() -> None:
-    before = tree_pss()
+    before = tree_pss(os.getpid())
     code = f"block = bytearray(b'x') * {150 * MB}; print('ready', flush=True); input()"
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         child.stdout.readline()
-        grown = tree_pss() - before
+        grown = tree_pss(os.getpid()) - before
         child.communicate(b"\n", timeout=20)
     assert 145 * MB < grown < 200 * MB
 
 
 def test_the_watch_sees_a_peak_that_has_passed() -> None:
-    with MemoryWatch(every_seconds=0.02) as watch:
+    with MemoryWatch(os.getpid(), every_seconds=0.02) as watch:
         start = watch.last
         block = bytearray(b"x") * (200 * MB)
         time.sleep(0.3)
@@ -43,8 +44,8 @@ def test_the_watch_sees_a_peak_that_has_passed() -> None:
 
 
 def test_cpu_time_grows_with_work() -> None:
-    before = tree_cpu_seconds()
+    before = tree_cpu_seconds(os.getpid())
     end = time.process_time() + 0.3
     while time.process_time() < end:
         pass
-    assert tree_cpu_seconds() - before == pytest.approx(0.3, abs=0.15)
+    assert tree_cpu_seconds(os.getpid()) - before == pytest.approx(0.3, abs=0.15)

@@ -7,11 +7,16 @@ a loss, a sign or the bootstrap broken.
 
 from __future__ import annotations
 
+import json
 import statistics
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rlcb.config import flag_name
 from rlcb.training.lockstep import Lockstep
 from rlcb.training.ranks import Alone
 from tests.conftest import tiny_config
@@ -52,3 +57,26 @@ def mean_length(algo: str, seed: int) -> float:
 @pytest.mark.parametrize("algo", SETTINGS)
 def test_it_learns(algo: str) -> None:
     assert mean_length(algo, seed=0) < SOLVED
+
+
+PARALLEL = {
+    "ppo": ["--num-workers", "2"],
+    "a2c": ["--num-workers", "2"],
+    "impala": ["--num-actors", "2"],
+    "a3c": ["--num-workers", "2"],
+}
+
+
+@pytest.mark.parametrize("algo", PARALLEL)
+def test_it_learns_in_parallel(algo: str, tmp_path: Path) -> None:
+    settings = {**ONE_LEVEL, **SETTINGS["a2c" if algo == "a3c" else algo], "env.seed": 0}
+    words = [
+        str(word) for path, value in settings.items() for word in (flag_name(path), "null" if value is None else value)
+    ]
+    words = [word for word in words if word not in ("--normalize-advantage", "False")]
+    command = [sys.executable, "-m", "rlcb", "train", "--algo", algo, "--mode", "parallel", *PARALLEL[algo], *words]
+    command += ["--total-timesteps", str(STEPS), "--output-dir", str(tmp_path / "run")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (file,) = tmp_path.glob("run/logs/*/metrics.jsonl")
+    assert json.loads(file.read_text().splitlines()[-1])["rollout/ep_length_mean"] < SOLVED

@@ -6,15 +6,14 @@ import torch
 
 from rlcb.algorithms import Rollout
 from rlcb.training.collector import empty_rollout
-from rlcb.training.ranks import Alone
-from rlcb.training.reward_scaling import RewardScaler
+from rlcb.training.reward_scaling import DiscountedReturns, RewardScale
 
 
 def rollouts(count: int, steps: int = 6, envs: int = 3) -> list[Rollout]:
     g = torch.Generator().manual_seed(0)
     made = []
     for _ in range(count):
-        rollout = empty_rollout(steps, envs, (1,))
+        rollout = empty_rollout(steps, envs)
         rollout.rewards.copy_(torch.randn(steps, envs, generator=g))
         rollout.dones.copy_(torch.rand(steps, envs, generator=g) < 0.3)
         made.append(rollout)
@@ -22,7 +21,7 @@ def rollouts(count: int, steps: int = 6, envs: int = 3) -> list[Rollout]:
 
 
 def test_rewards_are_divided_by_the_std_of_all_discounted_returns_so_far() -> None:
-    scaler = RewardScaler(0.9, 3, Alone())
+    returns, scale = DiscountedReturns(0.9, 3), RewardScale()
     seen: list[float] = []
     running = np.zeros(3)
     for rollout in rollouts(3):
@@ -31,23 +30,28 @@ def test_rewards_are_divided_by_the_std_of_all_discounted_returns_so_far() -> No
             running = 0.9 * running + reward
             seen += running.tolist()
             running[done] = 0
-        scaler.scale(rollout)
-        assert scaler.std == pytest.approx(np.std(seen))
+        scale.moments += returns.moments(rollout)
+        scale.apply(rollout.rewards)
+        assert scale.std == pytest.approx(np.std(seen))
         expected = np.clip(rewards / np.std(seen), -10, 10)
         np.testing.assert_allclose(rollout.rewards.numpy(), expected, rtol=1e-5)
 
 
-def test_state_goes_on_and_can_be_sliced() -> None:
+def test_moments_of_parts_add_up() -> None:
     [first] = rollouts(1)
-    whole = RewardScaler(0.9, 3, Alone())
-    whole.scale(first)
-    part = RewardScaler(0.9, 2, Alone())
-    part.load(whole.state(), slice(1, 3))
-    assert part.std == whole.std
-    assert torch.equal(part.state()["returns"], whole.state()["returns"][1:3])
+    together = DiscountedReturns(0.9, 3).moments(first)
+    parts = torch.zeros(3, dtype=torch.float64)
+    for part in (slice(0, 1), slice(1, 3)):
+        piece = Rollout(**{name: values[:, part] for name, values in vars(first).items()})
+        parts += DiscountedReturns(0.9, part.stop - part.start).moments(piece)
+    torch.testing.assert_close(parts, together)
 
 
 def test_no_reward_at_all_is_no_trouble() -> None:
-    rollout = empty_rollout(4, 2, (1,))
-    RewardScaler(0.99, 2, Alone()).scale(rollout)
-    assert torch.equal(rollout.rewards, torch.zeros(4, 2))
+    [rollout] = rollouts(1)
+    rollout.rewards.zero_()
+    scale = RewardScale()
+    scale.apply(rollout.rewards)
+    scale.moments += DiscountedReturns(0.99, 3).moments(rollout)
+    scale.apply(rollout.rewards)
+    assert torch.equal(rollout.rewards, torch.zeros_like(rollout.rewards))

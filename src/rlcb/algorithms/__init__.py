@@ -72,5 +72,6 @@ def _impala(config: Config) -> IMPALA:
 RECIPES: dict[str, Recipe] = {
     "ppo": Recipe(_ppo, _adam),
     "a2c": Recipe(_a2c, _rmsprop),
+    "a3c": Recipe(_a2c, _rmsprop),  # the same loss; asynchrony is a matter of execution
     "impala": Recipe(_impala, _rmsprop),
 }

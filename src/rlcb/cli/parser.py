@@ -21,7 +21,13 @@ class Door:
     config: str | None = None  # configuration file that it loads unless told otherwise
     duration: float | None = None  # hours that it trains unless told otherwise
     runs_in: str | None = None  # folder of the runs that are given no place of their own
+    num_envs_per_worker: bool = False  # whether `--num-envs` counts those of one worker instead of all
     titled: bool = True  # whether the title of an evaluation names the algorithm
+
+    @property
+    def hidden(self) -> set[str]:
+        """Sections whose settings mean nothing here."""
+        return {"cluster"} | ({"parallel"} if self.fixed.get("mode") == "sequential" else set())
 
     @property
     def config_file(self) -> str | None:

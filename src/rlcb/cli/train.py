@@ -20,9 +20,15 @@ RESUMABLE = (
     "training.log_interval",
     "training.save_interval",
     "training.autosave_minutes",
+    "parallel.num_workers",
+    "parallel.num_envs_per_worker",
+    "parallel.num_learners",
+    "parallel.max_restarts",
+    "parallel.timeout",
     "hardware.num_threads",
     "hardware.micro_batch_size",
 )
+PER_WORKER = "parallel.num_envs_per_worker"
 
 
 def add_flags(parser: Parser, door: Door) -> None:
@@ -32,17 +38,22 @@ def add_flags(parser: Parser, door: Door) -> None:
     for path, field in leaves():
         flag = flag_name(path)
         section = path.rpartition(".")[0] or "experiment"
-        if flag is None or path in door.fixed or section in ("parallel", "cluster"):
+        if flag is None or path in door.fixed or section in door.hidden:
             continue
+        flags = [flag]
+        if door.num_envs_per_worker and path == "env.num_envs":
+            continue
+        if door.num_envs_per_worker and path == PER_WORKER:
+            flags.append("--num-envs")
         if section not in groups:
             groups[section] = parser.add_argument_group(section)
         timed = path == "training.duration" and door.duration
         text = f"{field.description} (default: {door.duration if timed else default_text(path, field)})"
         if field.annotation is bool:
-            groups[section].add_argument(flag, dest=path, action=argparse.BooleanOptionalAction, help=text)
+            groups[section].add_argument(*flags, dest=path, action=argparse.BooleanOptionalAction, help=text)
         else:
             value = "|".join(choices(field)) or flag[2:].rpartition("-")[2].upper()
-            groups[section].add_argument(flag, dest=path, metavar=value, help=text)
+            groups[section].add_argument(*flags, dest=path, metavar=value, help=text)
     runs = parser.add_argument_group("run")
     runs.add_argument(
         "--resume",
@@ -58,10 +69,10 @@ def run(args: argparse.Namespace, door: Door) -> int:
     config = _resumed_config(args, door) if args.resume else _new_config(args, door)
 
     from rlcb.cpu.allocator import keep_freed_memory
-    from rlcb.cpu.threads import choose_threads, prepare_threads
+    from rlcb.cpu.threads import prepare_threads, threads_of
 
     keep_freed_memory()
-    prepare_threads(choose_threads(config.hardware.num_threads).number)
+    prepare_threads(threads_of(config).number)
     from rlcb.training.train import train
 
     return train(config, resume=bool(args.resume), overwrite=args.overwrite)
@@ -78,6 +89,7 @@ def _overrides(args: argparse.Namespace) -> list[Override]:
 
 
 def _new_config(args: argparse.Namespace, door: Door) -> Config:
+    from rlcb.cpu.machine import physical_cores
     from rlcb.runs.rundir import refuse_unwritable
 
     overrides = _overrides(args)
@@ -86,12 +98,12 @@ def _new_config(args: argparse.Namespace, door: Door) -> Config:
         overrides.append(Override("training.duration", door.duration, "--duration"))
     config, problems = None, list(args.problems)
     try:
-        config = load_config(args.config, overrides, door.fixed)
+        config = load_config(args.config, overrides, door.fixed, physical_cores())
     except UserError as error:
         problems += error.problems
     if config is not None:
-        if config.mode != "sequential":
-            problems.append(f"mode: {config.mode} is not available in this version; use sequential")
+        if config.mode == "cluster":
+            problems.append("mode: cluster is not available in this version; use parallel")
         config = _with_place(config, paths, door.runs_in)
         problems += refuse_unwritable(config)
     if problems or config is None:
@@ -128,6 +140,10 @@ def _resumed_config(args: argparse.Namespace, door: Door) -> Config:
     if not file.is_file():
         raise UserError([*problems, f"--resume {place}: no run there (no config.yaml); name the directory of a run"])
     before = load_config(file, [], door.fixed)
+    given = {override.path: override for override in overrides}
+    if "parallel.num_workers" in given and PER_WORKER not in given and before.crew is not None:
+        # Other workers, the same environments: divided anew.
+        overrides.append(Override("env.num_envs", before.num_envs, "--num-envs"))
     try:
         config = load_config(file, overrides, door.fixed)
     except UserError as error:
@@ -138,6 +154,11 @@ def _resumed_config(args: argparse.Namespace, door: Door) -> Config:
                 f"{override.spelling} {override.value}: the run has {_value(before, override.path)}, and a resumed run "
                 "stays the same experiment; leave it out, or start a new run"
             )
+    if config.num_envs != before.num_envs and "env.num_envs" not in given:
+        problems.append(
+            f"{config.num_envs} environments in all: the run has {before.num_envs}, and a resumed run stays the same "
+            "experiment; leave out --num-envs-per-worker, and --num-workers divides them"
+        )
     if problems:
         raise UserError(problems)
     return _moved(config, place)

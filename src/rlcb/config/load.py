@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import yaml
 from pydantic import ValidationError
 
+from rlcb.config.crew import with_crew
 from rlcb.config.spellings import OLD_SPELLINGS, modernise
 from rlcb.config.tree import ALGORITHM_DEFAULTS, Config, Section, leaves, settings_that_do_not_fit
 from rlcb.errors import UserError
@@ -25,8 +26,11 @@ class Override(NamedTuple):
     spelling: str
 
 
-def load_config(file: str | Path | None, overrides: list[Override], fixed: dict[str, str] | None = None) -> Config:
+def load_config(
+    file: str | Path | None, overrides: list[Override], fixed: dict[str, str] | None = None, cores: int = 1
+) -> Config:
     """Defaults of the algorithm < file < overrides. What is `fixed` (by a door) may not be contradicted by the file.
+    `cores` is how many workers there are where nobody says.
 
     Raises a UserError that lists every problem at once.
     """
@@ -44,7 +48,8 @@ def load_config(file: str | Path | None, overrides: list[Override], fixed: dict[
     field_problems, config = _validate(tree, by_path)
     problems += contradictions + field_problems
     if config is not None:
-        problems += settings_that_do_not_fit(config)
+        config, unfit = with_crew(config, set(by_path), cores)
+        problems += unfit or settings_that_do_not_fit(config)
     if problems or config is None:
         raise UserError(problems)
     return config

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+_ALGORITHMS = ("ppo", "a2c", "a3c", "impala")
 _TRAINING_OF_AN_ALGORITHM = [
     "n_steps",
     "batch_size",
@@ -32,7 +33,7 @@ OLD_SPELLINGS: dict[str, str] = {
     "logging.save_interval": "training.save_interval",
     **{
         f"{algo}.{old}": f"training.{new}"
-        for algo in ("ppo", "a2c", "impala")
+        for algo in _ALGORITHMS
         for old, new in [
             *((name, name) for name in _TRAINING_OF_AN_ALGORITHM),
             ("entropy_coef", "ent_coef"),
@@ -42,7 +43,7 @@ OLD_SPELLINGS: dict[str, str] = {
 }
 
 # Old sections that only held settings which live elsewhere now.
-OLD_SECTIONS = {"a2c"}
+OLD_SECTIONS = {"a2c", "a3c"}
 
 
 def modernise(raw: dict[str, Any], algo: str) -> tuple[dict[str, Any], list[str]]:
@@ -58,7 +59,7 @@ def modernise(raw: dict[str, Any], algo: str) -> tuple[dict[str, Any], list[str]
         if not isinstance(block, dict) or key not in block:
             continue
         value = block.pop(key)
-        if section in ("ppo", "a2c", "impala") and section != algo:
+        if section in _ALGORITHMS and section != algo:
             continue
         new_section, _, new_key = new.partition(".")
         target = tree.setdefault(new_section, {})

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 from pydantic.fields import FieldInfo
 
 from rlcb.games import RARE_DIFFICULTIES, game_id, game_name
 
-Algo = Literal["ppo", "a2c", "impala"]
+Algo = Literal["ppo", "a2c", "a3c", "impala"]
 Mode = Literal["sequential", "parallel", "cluster"]
 
 IMPALA_UNROLL = 16  # steps of an unroll, at most, where no batch size is given
 
-ALGORITHM_LABELS = {"ppo": "PPO", "a2c": "A2C", "impala": "IMPALA"}
+ALGORITHM_LABELS = {"ppo": "PPO", "a2c": "A2C", "a3c": "A3C", "impala": "IMPALA"}
 
 
 def _number(value: Any) -> Any:
@@ -101,10 +101,24 @@ class IMPALASettings(Section):
 
 
 class ParallelSettings(Section):
-    num_workers: Int | None = Field(None, ge=1, description="worker processes (PPO, A2C)")
+    num_workers: Int | None = Field(
+        None, ge=1, le=4096, description="worker processes (PPO, A2C, A3C); null: one per core, as far as they divide"
+    )
     num_envs_per_worker: Int | None = Field(None, ge=1, description="environments of every worker")
-    num_actors: Int | None = Field(None, ge=1, description="actor processes (IMPALA)")
+    num_actors: Int | None = Field(
+        None, ge=1, le=4096, description="actor processes (IMPALA); null: one per core, as far as they divide"
+    )
     num_envs_per_actor: Int | None = Field(None, ge=1, description="environments of every actor")
+    num_learners: Int | None = Field(
+        None, ge=1, le=4096, description="learner processes (IMPALA); null: chosen from costs measured at the start"
+    )
+    max_policy_lag: Int = Field(
+        20, ge=1, description="gradient steps that a rollout may be behind when it is learnt from (IMPALA)"
+    )
+    max_restarts: Int = Field(3, ge=0, description="how often dead or frozen workers are started again")
+    timeout: Float = Field(
+        25.0, ge=1, le=3600, description="seconds without an answer after which a process counts as frozen"
+    )
 
 
 class ClusterSettings(Section):
@@ -126,6 +140,12 @@ class LoggingSettings(Section):
     output_dir: str | None = Field(None, description="directory of the run; holds checkpoints/ and logs/")
     checkpoint_dir: str | None = Field(None, description="directory of the checkpoints, where not in the run's")
     log_dir: str | None = Field(None, description="directory of the logs, where not in the run's")
+
+
+class Crew(NamedTuple):
+    name: str  # Worker or Actor
+    number: int
+    envs_each: int
 
 
 class Config(Section):
@@ -152,15 +172,25 @@ class Config(Section):
 
     @property
     def num_envs(self) -> int:
-        """Environments in all: of all workers, where there are some."""
+        """Environments in all."""
+        return self.env.num_envs
+
+    @property
+    def crew(self) -> Crew | None:
+        """The processes that collect, where there are several."""
         if self.mode != "parallel":
-            return self.env.num_envs
+            return None
         block = self.parallel
         if self.algo == "impala":
-            workers, each = block.num_actors, block.num_envs_per_actor
-        else:
-            workers, each = block.num_workers, block.num_envs_per_worker
-        return workers * each if workers and each else self.env.num_envs
+            return Crew("Actor", block.num_actors or 1, block.num_envs_per_actor or self.num_envs)
+        return Crew("Worker", block.num_workers or 1, block.num_envs_per_worker or self.num_envs)
+
+    @property
+    def num_ranks(self) -> int:
+        """Processes that exchange gradients."""
+        if self.crew is None or self.algo == "a3c":
+            return 1
+        return self.parallel.num_learners or 1 if self.algo == "impala" else self.crew.number
 
     @property
     def rollout_size(self) -> int:
@@ -181,6 +211,7 @@ class Config(Section):
 ALGORITHM_DEFAULTS: dict[str, dict[str, dict[str, Any]]] = {
     "ppo": {"training": {"batch_size": 1024, "n_epochs": 4, "normalize_advantage": True}},
     "a2c": {"training": {"n_steps": 16, "learning_rate": 7e-4}},
+    "a3c": {"training": {"n_steps": 16, "learning_rate": 7e-4}},
     "impala": {"training": {"learning_rate": 1e-4, "gae_lambda": 1.0, "max_grad_norm": 40.0}},
 }
 
@@ -235,6 +266,17 @@ def settings_that_do_not_fit(config: Config) -> list[str]:
         )
     if config.algo == "impala" and config.training.normalize_advantage:
         problems.append("training.normalize_advantage: true, but IMPALA's advantages keep their scale; leave it out")
+    crew, learners = config.crew, config.num_ranks
+    if config.algo == "impala" and crew is not None and crew.number % learners:
+        problems.append(
+            f"parallel.num_learners: {learners} learners cannot share {crew.number} actors evenly; "
+            f"use {_one_of(_divisors(crew.number))}"
+        )
+    if config.algo == "a3c" and config.mode != "sequential" and config.training.batch_size not in (None, config.rollout_size):
+        problems.append(
+            f"training.batch_size: {config.training.batch_size}, but every A3C worker learns from its whole rollout; "
+            "leave it out"
+        )
     having = RARE_DIFFICULTIES.get(config.env.distribution_mode)
     if having is not None and game_name(config.env.name) not in having:
         problems.append(
@@ -242,6 +284,10 @@ def settings_that_do_not_fit(config: Config) -> list[str]:
             f"only for {', '.join(sorted(having))}; use easy or hard"
         )
     return problems
+
+
+def _divisors(number: int) -> list[int]:
+    return [k for k in range(1, number + 1) if number % k == 0]
 
 
 def _one_of(values: list[int]) -> str:

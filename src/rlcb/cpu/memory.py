@@ -1,4 +1,4 @@
-"""Memory and CPU use of this process and all its children."""
+"""Memory and CPU use of a process and all its children."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from types import TracebackType
 import psutil
 
 
-def tree_pss() -> int:
+def tree_pss(root: int) -> int:
     """Bytes in proportional set size: what processes share counts once, divided among them."""
-    return sum(_pss(process.pid) for process in _tree())
+    return sum(_pss(process.pid) for process in _tree(root))
 
 
-def tree_cpu_seconds() -> float:
+def tree_cpu_seconds(root: int) -> float:
     """CPU time that the tree has used so far."""
     total = 0.0
-    for process in _tree():
+    for process in _tree(root):
         try:
             times = process.cpu_times()
         except psutil.Error:
@@ -26,9 +26,12 @@ def tree_cpu_seconds() -> float:
     return total
 
 
-def _tree() -> list[psutil.Process]:
-    me = psutil.Process()
-    return [me, *me.children(recursive=True)]
+def _tree(root: int) -> list[psutil.Process]:
+    try:
+        process = psutil.Process(root)
+        return [process, *process.children(recursive=True)]
+    except psutil.Error:
+        return []  # it has just ended
 
 
 def _pss(pid: int) -> int:
@@ -45,10 +48,11 @@ def _pss(pid: int) -> int:
 
 
 class MemoryWatch:
-    """Samples the tree's memory in the background; remembers the last figure, the mean and the peak."""
+    """Samples the memory of the process `root` and all below it; remembers the last figure, the mean and the peak."""
 
-    def __init__(self, every_seconds: float = 2.0, peak: int = 0) -> None:
-        self.peak = peak
+    def __init__(self, root: int, every_seconds: float = 2.0) -> None:
+        self.root = root
+        self.peak = 0
         self.last = 0
         self._sum = 0
         self._samples = 0
@@ -61,7 +65,7 @@ class MemoryWatch:
         return self._sum / self._samples if self._samples else 0.0
 
     def sample(self) -> None:
-        self.last = tree_pss()
+        self.last = tree_pss(self.root)
         self.peak = max(self.peak, self.last)
         self._sum += self.last
         self._samples += 1

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from time import perf_counter
 
-PHASES = ("environment", "act", "learn", "other")
+PHASES = ("environment", "act", "learn", "synchronise", "wait", "other")
 
 
 class Phases:
-    """A stopwatch with laps: `mark("act")` says that all since the last mark was acting."""
+    """A stopwatch with laps: `mark("act")` says that all since the last mark was acting, but for what `during` took."""
 
     def __init__(self) -> None:
         self.seconds = dict.fromkeys(PHASES, 0.0)
@@ -18,6 +20,15 @@ class Phases:
         now = perf_counter()
         self.seconds[phase] += now - self._last
         self._last = now
+
+    @contextmanager
+    def during(self, phase: str) -> Iterator[None]:
+        """A piece of another phase inside a lap."""
+        begin = perf_counter()
+        yield
+        taken = perf_counter() - begin
+        self.seconds[phase] += taken
+        self._last += taken
 
     def take(self) -> dict[str, float]:
         """Seconds per phase since the last take."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
+from rlcb.config import Config
 from rlcb.cpu.machine import physical_cores, usable_cpus
 
 
@@ -22,6 +23,13 @@ def choose_threads(asked: int | None) -> Threads:
     if asked > usable:
         return Threads(usable, f"{asked} were asked for, but this process may use {usable} CPUs")
     return Threads(asked, "as asked")
+
+
+def threads_of(config: Config) -> Threads:
+    """Of every process that learns."""
+    if config.mode == "sequential" or config.hardware.num_threads is not None:
+        return choose_threads(config.hardware.num_threads)
+    return Threads(1, "one for each process: they do not wait for each other's threads")
 
 
 def prepare_threads(count: int) -> None:

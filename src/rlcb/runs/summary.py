@@ -32,7 +32,8 @@ class Summary:
     mean_memory: float
     cpu_percent: float  # of one core
     threads: int
-    phase_seconds: dict[str, float]
+    phase_seconds: dict[str, float]  # mean over all processes
+    process_seconds: dict[str, dict[str, float]]  # of each
     output: str
 
     @property
@@ -40,7 +41,7 @@ class Summary:
         return self.timesteps / self.seconds if self.seconds else 0.0
 
     def training_summary(self) -> dict[str, Any]:
-        initial, final = self.initial_reward, self.final_reward
+        initial, final, crew = self.initial_reward, self.final_reward, self.config.crew
         return {
             "algorithm": ALGORITHM_LABELS[self.config.algo],
             "mode": self.config.mode,
@@ -48,6 +49,7 @@ class Summary:
             "environment": self.config.env.name,
             "seed": self.config.env.seed,
             "num_envs": self.config.num_envs,
+            **({f"num_{crew.name.lower()}s": crew.number} if crew else {}),
             "duration_hours": self.seconds / 3600,
             "total_timesteps": self.timesteps,
             "total_updates": self.updates,
@@ -65,6 +67,7 @@ class Summary:
             "mean_episode_length": self.mean_episode_length,
             "num_episodes": self.episodes,
             "phase_seconds": self.phase_seconds,
+            "process_seconds": self.process_seconds,
             "threads": self.threads,
             "hardware": machine()._asdict(),
         }
@@ -105,13 +108,20 @@ class Summary:
         lines = [RULE, "TRAINING SUMMARY", RULE]
         if self.status != "finished":
             lines.append(f"Status: {self.status}")
+        lines.append(f"Duration: {_duration(self.seconds)}")
+        if self.config.crew:
+            lines += [
+                f"{self.config.crew.name}s: {self.config.crew.number}",
+                f"Total Environments: {self.config.num_envs}",
+            ]
         lines += [
-            f"Duration: {_duration(self.seconds)}",
             f"Total Timesteps: {self.timesteps:,}",
             f"Total Updates: {self.updates:,}",
             f"Average FPS: {self.average_fps:,.0f}",
             f"Final FPS: {self.final_fps:,.0f}",
         ]
+        if self.config.algo == "a3c" and self.config.mode == "sequential":
+            lines.append("Note: A3C with one worker has nobody to be asynchronous with; this equals A2C")
         if self.skipped_updates:
             lines.append(f"Skipped Updates (not finite): {self.skipped_updates:,}")
         lines += ["", "Performance:"]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from rlcb.algorithms import Algorithm, Batch, Ranks, Rollout, Shuffle
 from rlcb.algorithms.metrics import explained_variance
@@ -25,7 +25,7 @@ class Learner:
         self,
         policy: Policy,
         algorithm: Algorithm,
-        optimizer: Callable[[Tensor], torch.optim.Optimizer],
+        optimizer: Callable[[nn.Parameter], torch.optim.Optimizer],
         *,
         max_grad_norm: float,
         micro_batch_size: int,
@@ -34,16 +34,21 @@ class Learner:
         self._policy = policy
         self._algorithm = algorithm
         self._flat = FlatParameters(policy, extra=2)
-        self._optimizer = optimizer(self._flat.parameters)
+        self.optimizer = optimizer(self._flat.parameters)
         self._max_grad_norm = max_grad_norm
         self._micro_batch_size = micro_batch_size
         self._ranks = ranks
         self.skipped = 0
         self._skipped_in_a_row = 0
 
+    @property
+    def parameters(self) -> Tensor:
+        """All of them, flat."""
+        return self._flat.parameters.data
+
     def learn(self, rollout: Rollout, shuffle: Shuffle, learning_rate: float) -> dict[str, float]:
         """One pass of the algorithm over the rollout; the mean of every metric over its gradient steps."""
-        for group in self._optimizer.param_groups:
+        for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
         totals: Tensor | None = None
         names: list[str] = []
@@ -91,7 +96,7 @@ class Learner:
         self._skipped_in_a_row = 0
         if norm > self._max_grad_norm:
             self._flat.gradients.mul_(self._max_grad_norm / (norm + 1e-6))
-        self._optimizer.step()
+        self.optimizer.step()
         return norm
 
     def _skip(self) -> None:
@@ -106,13 +111,13 @@ class Learner:
     def state(self) -> dict[str, Any]:
         return {
             "model": {name: tensor.clone() for name, tensor in self._policy.state_dict().items()},
-            "optimizer": copy.deepcopy(self._optimizer.state_dict()),
+            "optimizer": copy.deepcopy(self.optimizer.state_dict()),
             "skipped": self.skipped,
         }
 
     def load(self, state: dict[str, Any]) -> None:
         self._policy.load_state_dict(state["model"])
-        self._optimizer.load_state_dict(state["optimizer"])
+        self.optimizer.load_state_dict(state["optimizer"])
         self.skipped = state["skipped"]
 
 

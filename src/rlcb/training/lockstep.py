@@ -7,78 +7,81 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlcb.algorithms import RECIPES, Ranks
+from torch import Tensor
+
 from rlcb.config import Config
 from rlcb.cpu.phases import Phases
-from rlcb.envs.procgen import N_ACTIONS, OBS_SHAPE, make_envs
-from rlcb.envs.randomness import EnvRandomness
-from rlcb.policy import MICRO_BATCH_SIZES, Policy
-from rlcb.training.collector import Collector
+from rlcb.training.assembly import make_collector, make_learner, make_policy, part_of
+from rlcb.training.collector import empty_rollout
 from rlcb.training.execution import Report
-from rlcb.training.learner import Learner
-from rlcb.training.reward_scaling import RewardScaler
+from rlcb.training.ranks import Ranks
+from rlcb.training.reward_scaling import DiscountedReturns, RewardScale
 
 
 class Lockstep:
-    """One rank, with the environments `part` of the run's."""
+    """One rank, with its share of the environments."""
 
-    def __init__(self, config: Config, ranks: Ranks, part: slice | None = None) -> None:
-        env, training, recipe = config.env, config.training, RECIPES[config.algo]
-        self._part = part or slice(0, config.num_envs)
+    def __init__(self, config: Config, ranks: Ranks, phases: Phases | None = None) -> None:
+        training = config.training
+        self._ranks, self._phases = ranks, phases or Phases()
+        self._part = part_of(config.num_envs, ranks.index, ranks.size)
         self._n_steps = training.n_steps
         self._update = 0
-        self._phases = Phases()
-        self._envs = make_envs(
-            env.name,
-            config.num_envs,
-            seed=env.seed,
-            part=self._part,
-            distribution_mode=env.distribution_mode,
-            num_levels=env.num_levels,
-            start_level=env.start_level,
-        )
-        self.policy = Policy(config.model.arch, OBS_SHAPE, N_ACTIONS, seed=env.seed)
-        self._randomness = EnvRandomness(env.seed, range(config.num_envs)[self._part])
-        self._learner = Learner(
-            self.policy,
-            recipe.algorithm(config),
-            lambda parameters: recipe.optimizer(parameters, training.learning_rate),
-            max_grad_norm=training.max_grad_norm,
-            micro_batch_size=config.hardware.micro_batch_size or MICRO_BATCH_SIZES[config.model.arch],
-            ranks=ranks,
-        )
-        self._collector = Collector(self._envs, self.policy, training.n_steps, self._randomness, self._phases)
-        self._scaler = RewardScaler(training.gamma, self._envs.num_envs, ranks) if training.reward_scaling else None
+        self.policy = make_policy(config)
+        self._learner = make_learner(config, self.policy, ranks)
+        self._collector, self._randomness = make_collector(config, self._part, self.policy, self._phases)
+        self._n_envs = self._part.stop - self._part.start
+        self._rollout = empty_rollout(self._n_steps, self._n_envs)
+        self._returns = DiscountedReturns(training.gamma, self._n_envs)
+        self._scale = RewardScale() if training.reward_scaling else None
+
+    def started(self) -> list[int]:
+        return [self._n_envs] if self._ranks.size > 1 else []
 
     def update(self, learning_rate: float) -> Report:
         """Collect one rollout and learn from it."""
-        episodes = self._collector.collect()
-        if self._scaler:
-            self._scaler.scale(self._collector.rollout)
+        episodes = self._collector.collect(self._rollout)
+        if self._scale:
+            moments = self._returns.moments(self._rollout)
+            self._ranks.sum(moments)
+            self._scale.moments += moments
+            self._scale.apply(self._rollout.rewards)
         self._phases.mark("other")
-        metrics = self._learner.learn(self._collector.rollout, self._shuffle, learning_rate)
+        metrics = self._learner.learn(self._rollout, self._shuffle, learning_rate)
         self._update += 1
         self._phases.mark("learn")
-        return Report(metrics, episodes, self._phases.take(), self._learner.skipped)
+        return Report(
+            metrics,
+            episodes,
+            {f"worker_{self._ranks.index}": self._phases.take()},
+            self._n_envs * self._n_steps,
+            self._learner.skipped,
+        )
 
-    def _shuffle(self, epoch: int) -> Any:
+    def _shuffle(self, epoch: int) -> Tensor:
         return self._randomness.order(self._update, epoch, self._n_steps)
 
+    def settle(self) -> None:
+        """Between two updates nothing is under way."""
+
     def state(self) -> dict[str, Any]:
-        """Everything that the next update depends on."""
         return {
             "update": self._update,
+            "step": self._collector.step,
             **self._learner.state(),
-            "envs": self._collector.state(),
-            "reward_scaling": self._scaler.state() if self._scaler else None,
+            "reward_moments": self._scale.moments.clone() if self._scale else None,
+            "envs": {**self._collector.state(), "discounted_returns": self._returns.returns.clone()},
         }
 
     def load(self, state: dict[str, Any]) -> None:
+        """Of all environments; this rank takes its own."""
+        envs = {name: values[self._part] for name, values in state["envs"].items()}
         self._update = state["update"]
         self._learner.load(state)
-        self._collector.load(state["envs"], self._part)
-        if self._scaler:
-            self._scaler.load(state["reward_scaling"], self._part)
+        self._collector.load(envs, state["step"])
+        self._returns.returns = envs["discounted_returns"].clone()
+        if self._scale:
+            self._scale.moments = state["reward_moments"].clone()
 
     def close(self) -> None:
-        self._envs.close()
+        self._collector.close()

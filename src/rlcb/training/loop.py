@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import deque
 from datetime import datetime
 from time import perf_counter
@@ -18,7 +19,8 @@ from rlcb.runs.rewards import RewardTally
 from rlcb.runs.rundir import RunDir
 from rlcb.runs.summary import Summary
 from rlcb.training.budget import Budget
-from rlcb.training.execution import Execution, Report
+from rlcb.training.execution import Execution, PhasesOfProcesses, Report
+from rlcb.training.merging import add_phases
 from rlcb.training.progress import Progress
 from rlcb.training.signals import StopSignal
 
@@ -38,20 +40,21 @@ class Training:
         progress: Progress,
         memory: MemoryWatch,
         threads: int,
+        restarts: int = 0,
     ) -> None:
         self._config, self._budget, self._run = config, budget, run
         self._execution, self._log, self._progress, self._memory = execution, log, progress, memory
-        self._threads = threads
+        self._threads, self._restarts = threads, restarts
         self.updates = self.timesteps = self.skipped = 0
         self._seconds_before = self._cpu_before = 0.0
         self._started = datetime.now().astimezone().isoformat(timespec="seconds")
         self._rewards = RewardTally()
-        self._phases = dict.fromkeys(PHASES, 0.0)
+        self._phases: PhasesOfProcesses = {}
         self._recent: deque[tuple[int, float]] = deque(maxlen=FINAL_FPS_UPDATES + 1)  # (timesteps, seconds)
 
     def run(self, stop: StopSignal) -> Summary:
         self._begin = self._saved_at = perf_counter()
-        self._cpu_begin = tree_cpu_seconds()
+        self._cpu_begin = tree_cpu_seconds(self._memory.root)
         self._recent.append((self.timesteps, self.seconds))
         status = "finished"
         while not self._budget.spent(self.timesteps, self.seconds):
@@ -84,14 +87,16 @@ class Training:
             kept = f"; the last good checkpoint is {saved[0]}" if saved else "; no checkpoint was due before"
             raise TrainingFailed(f"update {self.updates + 1}: {error}{kept}") from error
         self.updates += 1
-        self.timesteps += self._config.rollout_size
-        self.skipped = report.skipped
+        self._count(report)
         self._recent.append((self.timesteps, self.seconds))
+        return report
+
+    def _count(self, report: Report) -> None:
+        self.timesteps += report.timesteps
+        self.skipped = report.skipped
         for episode in report.episodes:
             self._rewards.add(episode.reward, episode.length)
-        for name, seconds in report.phases.items():
-            self._phases[name] += seconds
-        return report
+        self._phases = add_phases([self._phases, report.phases])
 
     @property
     def _fps(self) -> float:
@@ -100,7 +105,7 @@ class Training:
 
     @property
     def _cpu_seconds(self) -> float:
-        return self._cpu_before + tree_cpu_seconds() - self._cpu_begin
+        return self._cpu_before + tree_cpu_seconds(self._memory.root) - self._cpu_begin
 
     def _record(self, report: Report) -> None:
         record: dict[str, Any] = {
@@ -117,10 +122,14 @@ class Training:
         record |= {f"train/{name}": value for name, value in report.metrics.items() if _finite(value)}
         record["train/learning_rate"] = self._learning_rate
         record["train/skipped_updates"] = self.skipped
+        record["system/lost_processes"] = self._restarts + report.replaced
         record["system/memory_gb"] = self._memory.last / 2**30
         record["system/peak_memory_gb"] = self._memory.peak / 2**30
         record["system/cpu_percent"] = 100 * self._cpu_seconds / self.seconds
-        record |= {f"phase/{name}_seconds": seconds for name, seconds in report.phases.items()}
+        record |= {f"phase/{name}_seconds": seconds for name, seconds in mean_phases(report.phases).items()}
+        if len(report.phases) > 1:
+            for process, phases in report.phases.items():
+                record |= {f"{process}/{name}_seconds": seconds for name, seconds in phases.items()}
         self._log.write(record)
         self._progress.update(record)
 
@@ -132,6 +141,9 @@ class Training:
             self._save("latest")
 
     def _save(self, label: str) -> None:
+        settled = self._execution.settle()
+        if settled is not None:
+            self._count(settled)
         self._saved_at = perf_counter()
         save_checkpoint(self._run.checkpoint(label), self.state())
 
@@ -145,7 +157,7 @@ class Training:
                 "cpu_seconds": self._cpu_seconds,
                 "started": self._started,
                 "peak_memory": self._memory.peak,
-                "phase_seconds": dict(self._phases),
+                "phase_seconds": copy.deepcopy(self._phases),
             },
             "rewards": self._rewards.state(),
             "execution": self._execution.state(),
@@ -157,7 +169,7 @@ class Training:
         self.updates, self.timesteps = progress["updates"], progress["timesteps"]
         self._seconds_before, self._cpu_before = progress["seconds"], progress["cpu_seconds"]
         self._started = progress["started"]
-        self._phases.update(progress["phase_seconds"])
+        self._phases = copy.deepcopy(progress["phase_seconds"])
         self._memory.peak = max(self._memory.peak, progress["peak_memory"])
         self._rewards.load(state["rewards"])
 
@@ -182,7 +194,8 @@ class Training:
             mean_memory=self._memory.mean,
             cpu_percent=100 * self._cpu_seconds / self.seconds,
             threads=self._threads,
-            phase_seconds=dict(self._phases),
+            phase_seconds=mean_phases(self._phases),
+            process_seconds=copy.deepcopy(self._phases),
             output=str(self._run.root),
         )
 
@@ -191,6 +204,15 @@ class Training:
         write_json(root / "training_summary.json", summary.training_summary())
         write_json(root / "benchmark_metrics.json", summary.benchmark_metrics())
         write_json(root / "metrics.json", as_columns(read_json_lines(self._log.file)))
+
+
+def mean_phases(phases: PhasesOfProcesses) -> dict[str, float]:
+    """Over all processes: adds up to the time that passed."""
+    totals = dict.fromkeys(PHASES, 0.0)
+    for seconds in phases.values():
+        for name in PHASES:
+            totals[name] += seconds[name] / len(phases)
+    return totals
 
 
 def _finite(value: float) -> bool:

@@ -28,7 +28,7 @@ def header(config: Config, budget: Budget, threads: Threads, output: Path, resum
         f"{ALGORITHM_LABELS[config.algo]} {config.mode.capitalize()} Training{timed}",
         RULE,
         f"Environment: {config.env.name} ({config.env.distribution_mode}, {_levels(config)})",
-        f"Num environments: {config.num_envs}",
+        *_environments(config),
         f"Network: {config.model.arch}",
         f"{'Duration' if budget.timesteps is None else 'Budget'}: {budget}",
         f"Device: {config.hardware.device}",
@@ -39,6 +39,24 @@ def header(config: Config, budget: Budget, threads: Threads, output: Path, resum
     if resumed_at is not None:
         lines.append(f"Resumed at step: {resumed_at:,}")
     return "\n".join([*lines, RULE])
+
+
+def _environments(config: Config) -> list[str]:
+    crew = config.crew
+    if crew is None:
+        return [f"Num environments: {config.num_envs}"]
+    name = crew.name.lower()
+    lines = [
+        f"{crew.name}s: {crew.number}",
+        f"Envs per {name}: {crew.envs_each}",
+        f"Total environments: {config.num_envs}",
+    ]
+    if config.algo == "impala":
+        lines.append(f"Learners: {config.num_ranks}")
+    cores = machine().cores
+    if crew.number > cores:
+        lines.append(f"Warning: {crew.number} {name}s on {cores} cores take turns; fewer would be as fast")
+    return lines
 
 
 def _levels(config: Config) -> str:

@@ -2,14 +2,116 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from time import perf_counter
+from types import TracebackType
+from typing import Any, Protocol
+
+import torch
+import torch.distributed as dist
 from torch import Tensor
+
+from rlcb.cpu.phases import Phases
+from rlcb.errors import PeerLost
+
+STORE_FILE = "RLCB_STORE_FILE"  # where ranks of one machine find each other; without it, as torchrun says
+START_SECONDS = 300.0
+
+
+class Ranks(Protocol):
+    """What `rlcb.algorithms.Ranks` asks, and who we are."""
+
+    index: int
+    size: int
+
+    def sum(self, values: Tensor) -> None: ...
+
+    def mean(self, values: Tensor) -> None: ...
 
 
 class Alone:
     """One process: there is nobody to add up with."""
+
+    index, size = 0, 1
 
     def sum(self, values: Tensor) -> None:
         pass
 
     def mean(self, values: Tensor) -> None:
         pass
+
+
+class Together:
+    """The ranks that torch's launcher has started, over gloo. A rank that does not answer in time is lost."""
+
+    def __init__(self, phases: Phases, timeout: float) -> None:
+        self.index, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        self._phases = phases
+        self._exchanges: list[float] = []
+        # The first to arrive waits for the others to have imported everything; after that, nobody is late.
+        with self._peers():
+            if STORE_FILE in os.environ:
+                restart = os.environ["TORCHELASTIC_RESTART_COUNT"]
+                store = dist.FileStore(f"{os.environ[STORE_FILE]}.{restart}", self.size)  # type: ignore[attr-defined]
+                store.set_timeout(timedelta(seconds=START_SECONDS))
+                dist.init_process_group(
+                    "gloo", store=store, rank=self.index, world_size=self.size, timeout=timedelta(seconds=START_SECONDS)
+                )
+            else:
+                dist.init_process_group("gloo", timeout=timedelta(seconds=START_SECONDS))
+            dist.barrier()
+            self._group = dist.new_group(timeout=timedelta(seconds=timeout))
+
+    def __enter__(self) -> Together:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        dist.destroy_process_group()
+
+    def sum(self, values: Tensor) -> None:
+        begin = perf_counter()
+        with self._phases.during("synchronise"), self._peers():
+            dist.all_reduce(values, group=self._group)
+        self._exchanges.append(perf_counter() - begin)
+
+    def mean(self, values: Tensor) -> None:
+        self.sum(values)
+        values /= self.size
+
+    def take_exchanges(self) -> list[float]:
+        """Seconds of every exchange since the last take. The last rank to arrive does not wait, so the shortest time
+        of an exchange over all ranks is what it took."""
+        taken, self._exchanges = self._exchanges, []
+        return taken
+
+    def tell(self, *numbers: float) -> None:
+        """From rank 0 to all others."""
+        with self._phases.during("wait"), self._peers():
+            dist.broadcast(torch.tensor(numbers, dtype=torch.float64), src=0, group=self._group)
+
+    def told(self, count: int) -> list[float]:
+        numbers = torch.empty(count, dtype=torch.float64)
+        with self._phases.during("wait"), self._peers():
+            dist.broadcast(numbers, src=0, group=self._group)
+        heard: list[float] = numbers.tolist()
+        return heard
+
+    def gather(self, thing: Any) -> list[Any]:
+        """To rank 0, in the order of ranks; the others get nothing."""
+        things = [None] * self.size if self.index == 0 else None
+        with self._phases.during("wait"), self._peers():
+            dist.gather_object(thing, things, dst=0, group=self._group)
+        return things or []
+
+    @contextmanager
+    def _peers(self) -> Iterator[None]:
+        """Gloo's complaints about others are no bugs of ours."""
+        try:
+            yield
+        except (RuntimeError, dist.DistError) as error:
+            raise PeerLost(str(error).strip().splitlines()[0]) from error

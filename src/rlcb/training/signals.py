@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from types import FrameType, TracebackType
 
 
@@ -12,6 +13,11 @@ class StopSignal:
 
     def __init__(self) -> None:
         self.received: int | None = None
+        self._tell: Callable[[int], None] = lambda number: None
+
+    def then(self, tell: Callable[[int], None]) -> None:
+        """Call this with every signal as well."""
+        self._tell = tell
 
     def __enter__(self) -> StopSignal:
         self._before = {number: signal.signal(number, self._handle) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -29,6 +35,7 @@ class StopSignal:
         return 128 + self.received if self.received else 0
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
+        self._tell(number)
         if self.received is not None:
             os._exit(128 + number)
         self.received = number

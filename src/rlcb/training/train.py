@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -9,13 +10,15 @@ import yaml
 
 from rlcb.config import Config
 from rlcb.cpu.memory import MemoryWatch
-from rlcb.cpu.threads import apply_threads, choose_threads
+from rlcb.cpu.threads import Threads, apply_threads, threads_of
 from rlcb.errors import UserError
 from rlcb.runs.checkpoint import DamagedCheckpoint, load_checkpoint
 from rlcb.runs.files import write_atomically
 from rlcb.runs.metrics import MetricsLog
 from rlcb.runs.rundir import RunDir
 from rlcb.training.budget import Budget
+from rlcb.training.execution import Execution
+from rlcb.training.launch import launch
 from rlcb.training.lockstep import Lockstep
 from rlcb.training.loop import Training
 from rlcb.training.progress import Progress, header
@@ -28,15 +31,24 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False) -> i
     run = RunDir.of(config)
     if not (resume or overwrite):
         run.refuse_if_taken()
-    hours = config.training.duration
-    budget = Budget(config.training.total_timesteps, None if hours is None else 3600 * hours)
     with run.create(), StopSignal() as stop:
         checkpoint = newest_checkpoint(run) if resume else None
+        if resume and checkpoint is None:
+            print(f"Note: no checkpoint in {run.checkpoints} yet; the run starts at step 0", file=sys.stderr)
         if checkpoint is not None:
-            _refuse_if_spent(budget, run, checkpoint["progress"])
+            _refuse_if_spent(budget_of(config), run, checkpoint["progress"])
         if overwrite:
             run.clear()
-        return _train(config, budget, run, checkpoint, stop)
+        write_atomically(run.config_file, config_text(config).encode())
+        if config.mode != "sequential":
+            return launch(config, run, stop)
+        threads = threads_of(config)
+        apply_threads(threads.number)
+        execution = Lockstep(config, Alone())
+        if checkpoint:
+            execution.load(checkpoint["execution"])
+        run_loop(config, run, execution, checkpoint, stop, threads, root=os.getpid())
+        return stop.exit_code
 
 
 def _refuse_if_spent(budget: Budget, run: RunDir, done: dict[str, Any]) -> None:
@@ -47,38 +59,56 @@ def _refuse_if_spent(budget: Budget, run: RunDir, done: dict[str, Any]) -> None:
         )
 
 
-def _train(config: Config, budget: Budget, run: RunDir, checkpoint: dict[str, Any] | None, stop: StopSignal) -> int:
-    write_atomically(run.config_file, config_text(config).encode())
-    threads = choose_threads(config.hardware.num_threads)
-    apply_threads(threads.number)
+def budget_of(config: Config) -> Budget:
+    hours = config.training.duration
+    return Budget(config.training.total_timesteps, None if hours is None else 3600 * hours)
+
+
+def run_loop(
+    config: Config,
+    run: RunDir,
+    execution: Execution,
+    checkpoint: dict[str, Any] | None,
+    stop: StopSignal,
+    threads: Threads,
+    root: int,
+    restarts: int = 0,
+) -> None:
+    """What the one process does that writes the run's files. `root` is the process above all others of the run."""
+    budget = budget_of(config)
     done = checkpoint["progress"] if checkpoint else {"updates": 0, "timesteps": 0}
     with (
         MetricsLog(run.logs, done["updates"], done["timesteps"]) as log,
         Progress(budget, run.logs / "training.log") as progress,
-        MemoryWatch() as memory,
+        MemoryWatch(root) as memory,
     ):
-        progress.say(header(config, budget, threads, run.root, done["timesteps"] if checkpoint else None) + "\n")
-        execution = Lockstep(config, Alone())
-        training = Training(config, budget, run, execution, log, progress, memory, threads.number)
+        if restarts:
+            again = f"Restart {restarts} of {config.parallel.max_restarts}"
+            progress.say(f"{again}: a process was lost; all go on from step {done['timesteps']:,}")
+        else:
+            progress.say(header(config, budget, threads, run.root, done["timesteps"] if checkpoint else None))
+        for index, n_envs in enumerate(execution.started()):
+            progress.say(f"{config.crew.name if config.crew else 'Process'} {index} started with {n_envs} environments")
+        progress.say("")
+        training = Training(config, budget, run, execution, log, progress, memory, threads.number, restarts)
         if checkpoint:
-            execution.load(checkpoint["execution"])
             training.load(checkpoint)
         summary = training.run(stop)
         execution.close()
         progress.say("\n" + summary.block())
-    return stop.exit_code
 
 
 def config_text(config: Config) -> str:
     return yaml.safe_dump(config.model_dump(), sort_keys=False, allow_unicode=True)
 
 
-def newest_checkpoint(run: RunDir) -> dict[str, Any] | None:
+def newest_checkpoint(run: RunDir, warn: bool = True) -> dict[str, Any] | None:
     """The newest that is whole; damaged ones are named and passed over. None where a run ended before its first."""
     for file in run.checkpoint_files():
         try:
             return load_checkpoint(file)
         except DamagedCheckpoint as damage:
+            if not warn:
+                continue
             print(f"Warning: {damage}; trying the one before it", file=sys.stderr)
-    print(f"Note: no checkpoint in {run.checkpoints} yet; the run starts at step 0", file=sys.stderr)
     return None

@@ -1,0 +1,50 @@
+"""How many processes collect, and how many environments each of them has."""
+
+from __future__ import annotations
+
+from rlcb.config.tree import Config
+
+
+def with_crew(config: Config, given: set[str], cores: int) -> tuple[Config, list[str]]:
+    """The configuration with the numbers of parallel mode settled, and what is wrong with them.
+
+    `given` are the settings on the command line: `--num-envs` there is a total and outdoes a file's number per worker.
+    """
+    if config.mode != "parallel":
+        return config, []
+    one, other = ("actor", "worker") if config.algo == "impala" else ("worker", "actor")
+    block = config.parallel.model_dump()
+    number, each = block[f"num_{one}s"], block[f"num_envs_per_{one}"]
+    if number is None and block[f"num_{other}s"] is not None:
+        return config, [
+            f"parallel.num_{other}s: {block[f'num_{other}s']}, but {config.algo.upper()} collects with {one}s; "
+            f"use parallel.num_{one}s"
+        ]
+    total = config.env.num_envs
+    if each is not None and not ("env.num_envs" in given and f"parallel.num_envs_per_{one}" not in given):
+        number = number or max(1, cores)
+        total = number * each
+    elif number is None:
+        number = max(k for k in range(1, max(1, cores) + 1) if total % k == 0)
+    problems = []
+    if number > total:
+        problems.append(
+            f"parallel.num_{one}s: {number}, but there are {total} environments; use at most one {one} for each"
+        )
+    elif total % number:
+        problems.append(
+            f"env.num_envs: {total} environments cannot be divided by {number} {one}s; "
+            f"use {total - total % number} or {total - total % number + number}"
+        )
+    if problems:
+        return config, problems
+    settled = {f"num_{one}s": number, f"num_envs_per_{one}": total // number}
+    return (
+        config.model_copy(
+            update={
+                "env": config.env.model_copy(update={"num_envs": total}),
+                "parallel": config.parallel.model_copy(update=settled),
+            }
+        ),
+        [],
+    )

@@ -1,0 +1,73 @@
+"""`python -m rlcb.training.costs CONFIG`: what playing and learning cost here, per sample and on one core.
+
+From these follows how many of IMPALA's processes should learn. Prints one line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from typing import NamedTuple
+
+from rlcb.config import Config, load_config
+from rlcb.cpu.allocator import keep_freed_memory
+from rlcb.cpu.threads import apply_threads, prepare_threads
+
+AT_LEAST_SECONDS = 1.0  # per piece
+
+
+class Costs(NamedTuple):
+    """Seconds per sample."""
+
+    play: float  # environment and acting
+    learn: float
+
+
+def measured(config_file: Path) -> Costs:
+    """In a process of its own, which gives its memory back."""
+    command = [sys.executable, "-m", "rlcb.training.costs", str(config_file)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return Costs(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def measure(config: Config) -> Costs:
+    """With the rollouts and batches that one actor and one learner would have."""
+    from rlcb.cpu.phases import Phases
+    from rlcb.training.assembly import make_collector, make_learner, make_policy
+    from rlcb.training.collector import empty_rollout
+    from rlcb.training.ranks import Alone
+
+    assert config.crew is not None
+    n_envs, length = config.crew.envs_each, config.batch_size // config.num_envs
+    policy = make_policy(config)
+    learner = make_learner(config, policy, Alone())
+    collector, _ = make_collector(config, slice(0, n_envs), policy, Phases())
+    rollout = empty_rollout(length, n_envs)
+    play = _seconds(lambda: collector.collect(rollout, bootstrap=False))
+    learn = _seconds(lambda: learner.learn(rollout, lambda epoch: rollout.actions, 1e-9))
+    collector.close()
+    return Costs(play / (n_envs * length), learn / (n_envs * length))
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    call()
+    calls, begin = 0, perf_counter()
+    while perf_counter() - begin < AT_LEAST_SECONDS:
+        call()
+        calls += 1
+    return (perf_counter() - begin) / calls
+
+
+def main() -> None:
+    keep_freed_memory()
+    prepare_threads(1)
+    apply_threads(1)
+    print(json.dumps(measure(load_config(sys.argv[1], []))._asdict()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+"""Processes that work for this one. A member that dies or freezes is replaced, and the others do not notice."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing import connection
+from time import monotonic
+from typing import Any
+
+import torch.multiprocessing as multiprocessing
+
+from rlcb.cpu.allocator import keep_freed_memory
+from rlcb.cpu.threads import apply_threads
+from rlcb.errors import TrainingFailed
+from rlcb.training.lifeline import die_with
+
+START_SECONDS = 300.0  # for a member to import everything and to build its environments
+MAX_FAILED_STARTS = 3
+LISTEN_SECONDS = 0.5
+PARTING_SECONDS = 2.0
+
+
+@dataclass
+class Member:
+    process: Any
+    pipe: Any
+    life: int  # how many were in this place before
+    owed: int = 1  # answers; the first says that it is ready
+    heard: float = field(default_factory=monotonic)
+    ready: bool = False
+
+
+class Crew:
+    """Each member has a pipe of its own: there is no queue whose lock a dying process could keep.
+
+    `work(pipe, *arguments(index, life))` runs in the member. It sends one message when it is ready, and then one for
+    every message that it gets. None tells it to end.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        work: Callable[..., None],
+        arguments: Callable[[int, int], tuple[Any, ...]],
+        timeout: float,
+    ) -> None:
+        self._work, self._arguments, self._timeout = work, arguments, timeout
+        self._processes = multiprocessing.get_context("spawn")
+        self.replaced = 0
+        self._failed_starts = 0  # in a row
+        self.members = [self._start(index, 0) for index in range(number)]
+
+    def _start(self, index: int, life: int) -> Member:
+        ours, theirs = self._processes.Pipe()
+        arguments = (os.getpid(), self._work, theirs, *self._arguments(index, life))
+        process = self._processes.Process(target=_live, args=arguments, daemon=True)
+        process.start()
+        theirs.close()
+        return Member(process, ours, life)
+
+    def send(self, index: int, message: Any) -> None:
+        """A member that is gone by now is found out by `receive`."""
+        member = self.members[index]
+        if not member.owed:
+            member.heard = monotonic()
+        member.owed += 1
+        with suppress(OSError):
+            member.pipe.send(message)
+
+    def receive(self, wait: bool) -> tuple[list[tuple[int, Any]], list[int]]:
+        """Messages by member, and the places that have someone new, who starts with nothing to do."""
+        pipes = {member.pipe: index for index, member in enumerate(self.members)}
+        messages, lost = [], []
+        for pipe in connection.wait(list(pipes), LISTEN_SECONDS if wait else 0.0):
+            index = pipes[pipe]
+            try:
+                message = self.members[index].pipe.recv()
+            except (EOFError, OSError):
+                lost.append(index)
+                continue
+            if isinstance(message, TrainingFailed):
+                raise message
+            member = self.members[index]
+            member.heard, member.owed = monotonic(), member.owed - 1
+            if member.ready:
+                messages.append((index, message))
+            member.ready, self._failed_starts = True, 0
+        lost += [index for index in pipes.values() if index not in lost and self._frozen(self.members[index])]
+        for index in lost:
+            self._replace(index)
+        return messages, lost
+
+    def _frozen(self, member: Member) -> bool:
+        limit = self._timeout if member.ready else START_SECONDS
+        return member.owed > 0 and monotonic() - member.heard > limit
+
+    def _replace(self, index: int) -> None:
+        member = self.members[index]
+        _end(member)
+        self.replaced += 1
+        self._failed_starts += not member.ready
+        if self._failed_starts > MAX_FAILED_STARTS:
+            raise TrainingFailed(f"process {index} ended {self._failed_starts} times before it could begin")
+        self.members[index] = self._start(index, member.life + 1)
+
+    def wait_until_ready(self) -> None:
+        while not all(member.ready for member in self.members):
+            self.receive(wait=True)
+
+    def close(self) -> None:
+        for index in range(len(self.members)):
+            self.send(index, None)
+        for member in self.members:
+            member.process.join(PARTING_SECONDS)
+            _end(member)
+
+
+def _end(member: Member) -> None:
+    if member.process.is_alive():
+        member.process.kill()  # works on stopped ones too
+    member.process.join()
+    member.process.close()
+    member.pipe.close()
+
+
+def _live(parent: int, work: Callable[..., None], pipe: Any, *arguments: Any) -> None:
+    die_with(parent)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # the parent gets them too, and decides
+    keep_freed_memory()
+    apply_threads(1)
+    try:
+        work(pipe, *arguments)
+    except TrainingFailed as failure:
+        pipe.send(failure)
+    except (EOFError, BrokenPipeError):
+        pass  # the parent is gone

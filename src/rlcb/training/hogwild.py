@@ -1,0 +1,235 @@
+"""Hogwild execution: every worker collects and learns by itself, and changes the weights of all without asking.
+
+Weights and the optimizer's statistics are shared memory. Two workers that write at the same moment may lose a little
+of each other's step; a lock would cost more.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from rlcb.config import Config
+from rlcb.cpu.phases import Phases
+from rlcb.training.assembly import make_collector, make_learner, make_optimizer, make_policy
+from rlcb.training.collector import empty_rollout
+from rlcb.training.crew import Crew
+from rlcb.training.execution import Report
+from rlcb.training.merging import add_phases, join_envs, merge_metrics
+from rlcb.training.ranks import Alone, Ranks
+from rlcb.training.reward_scaling import DiscountedReturns, RewardScale
+from rlcb.training.shared import shared
+
+ROLLOUT, STATE = "rollout", "state"
+AHEAD = 2  # rollouts that a worker may begin without being asked again: it never waits for this process
+
+
+class Shared(NamedTuple):
+    """What all workers read and write."""
+
+    weights: Tensor
+    statistics: dict[str, Tensor]  # of the optimizer
+    learning_rate: Tensor
+    reward_moments: Tensor  # [workers + 1, 3]: each adds to its own row; the last is from before a resume
+
+
+class Hogwild:
+    """Starts the workers, counts what they did, and saves. It does not learn itself."""
+
+    def __init__(self, config: Config, ranks: Ranks, phases: Phases) -> None:
+        crew, budget = config.crew, config.training.total_timesteps
+        assert crew is not None
+        self._config = config
+        self._number, self._n_envs = crew.number, crew.envs_each
+        self._rollout_size = crew.envs_each * config.training.n_steps
+        self._rollouts = None if budget is None else -(-budget // self._rollout_size)
+        self.policy = make_policy(config)
+        self._learner = make_learner(config, self.policy, Alone())
+        self._moments_before = torch.zeros(3, dtype=torch.float64)
+        self._envs: dict[str, Any] | None = None
+        self._begun = 0  # rollouts, of all workers
+        self._owed = [0] * crew.number
+        self._skipped = [0] * crew.number
+        self._done: list[Report] = []  # not yet part of an update
+        self._crew: Crew | None = None
+
+    def started(self) -> list[int]:
+        self._workers().wait_until_ready()
+        return [self._n_envs] * self._number
+
+    def _workers(self) -> Crew:
+        """They start when the weights are known: after a checkpoint was loaded."""
+        if self._crew is None:
+            statistics = optimizer_statistics(self._learner.optimizer)
+            moments = torch.zeros(self._number + 1, 3, dtype=torch.float64)
+            moments[-1] = self._moments_before
+            self._common = Shared(
+                shared(self._learner.parameters),
+                {name: shared(value) for name, value in statistics.items()},
+                shared(torch.zeros(1)),
+                shared(moments),
+            )
+            self._crew = Crew(self._number, work, self._arguments, self._config.parallel.timeout)
+        return self._crew
+
+    def _arguments(self, worker: int, life: int) -> tuple[Any, ...]:
+        part = slice(worker * self._n_envs, (worker + 1) * self._n_envs)
+        envs = None
+        if self._envs is not None and life == 0:
+            envs = {name: values[part] for name, values in self._envs.items()}
+        return (self._config, part, life, self._common, worker, envs)
+
+    def update(self, learning_rate: float) -> Report:
+        """One rollout per worker on average, whoever was first."""
+        crew = self._workers()
+        self._common.learning_rate.fill_(learning_rate)
+        self._hand_out()
+        while len(self._done) < self._number and any(self._owed):
+            self._listen()
+            self._hand_out()
+        counted, self._done = self._done[: self._number], self._done[self._number :]
+        return self._merged(counted, crew)
+
+    def _hand_out(self) -> None:
+        """Every worker has something to begin, as far as the budget goes."""
+        for worker in range(self._number):
+            while self._owed[worker] < AHEAD and self._begun != self._rollouts:
+                self._begun += 1
+                self._owed[worker] += 1
+                self._workers().send(worker, ROLLOUT)
+
+    def _listen(self) -> None:
+        messages, replaced = self._workers().receive(wait=True)
+        for worker, report in messages:
+            self._owed[worker] -= 1
+            self._skipped[worker] = report.skipped
+            self._done.append(report)
+        for worker in replaced:  # what it had begun is to be done by others
+            self._begun -= self._owed[worker]
+            self._owed[worker] = 0
+            self._learner.skipped += self._skipped[worker]
+            self._skipped[worker] = 0
+
+    def _merged(self, reports: list[Report], crew: Crew) -> Report:
+        return Report(
+            metrics=merge_metrics([report.metrics for report in reports]),
+            episodes=[episode for report in reports for episode in report.episodes],
+            phases=add_phases(report.phases for report in reports),
+            timesteps=sum(report.timesteps for report in reports),
+            skipped=self._learner.skipped + sum(self._skipped),
+            replaced=crew.replaced,
+        )
+
+    def settle(self) -> Report | None:
+        """Nobody begins anything new; what comes in meanwhile counts."""
+        while any(self._owed):
+            self._listen()
+        counted, self._done = self._done, []
+        return self._merged(counted, self._workers()) if counted else None
+
+    def state(self) -> dict[str, Any]:
+        """Workers that have settled tell where their environments are."""
+        crew = self._workers()
+        parts: dict[int, dict[str, Any]] = {}
+        for worker in range(self._number):
+            crew.send(worker, STATE)
+        while len(parts) < self._number:
+            messages, replaced = crew.receive(wait=True)
+            parts.update(messages)
+            for worker in replaced:
+                if worker not in parts:
+                    crew.send(worker, STATE)
+        return {
+            "begun": self._begun,
+            **self._learner.state(),
+            "skipped": self._learner.skipped + sum(self._skipped),
+            "reward_moments": self._common.reward_moments.sum(0),
+            "envs": join_envs([parts[worker] for worker in range(self._number)]),
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        self._begun, self._envs = state["begun"], state["envs"]
+        self._learner.load(state)
+        self._moments_before = state["reward_moments"].clone()
+
+    def close(self) -> None:
+        if self._crew is not None:
+            self._crew.close()
+
+
+def optimizer_statistics(optimizer: Optimizer) -> dict[str, Tensor]:
+    """RMSProp's, made if it has not stepped yet."""
+    (parameters,) = optimizer.param_groups[0]["params"]
+    if not optimizer.state[parameters]:
+        optimizer.state[parameters] = {"step": torch.tensor(0.0), "square_avg": torch.zeros_like(parameters.data)}
+    statistics: dict[str, Tensor] = optimizer.state[parameters]
+    return statistics
+
+
+def work(
+    pipe: Any, config: Config, part: slice, life: int, common: Shared, index: int, envs: dict[str, Any] | None
+) -> None:
+    """A worker's life."""
+    worker = Worker(config, part, life, common, index)
+    if envs is not None:
+        worker.load(envs)
+    pipe.send("ready")
+    while (task := worker.wait_for(pipe)) is not None:
+        pipe.send(worker.rollout() if task == ROLLOUT else worker.state())
+
+
+class Worker:
+    """Copies the weights of all, collects, steps the weights of all."""
+
+    def __init__(self, config: Config, part: slice, life: int, common: Shared, index: int) -> None:
+        training, n_envs = config.training, part.stop - part.start
+        self._common, self._index, self._phases = common, index, Phases()
+        self._n_steps = training.n_steps
+        policy = make_policy(config)
+        self._learner = make_learner(config, policy, Alone(), lambda mine: _on_shared(config, mine, common))
+        self._collector, self._randomness = make_collector(config, part, policy, self._phases, life)
+        self._rollout = empty_rollout(training.n_steps, n_envs)
+        self._returns = DiscountedReturns(training.gamma, n_envs)
+        self._scale = RewardScale() if training.reward_scaling else None
+
+    def wait_for(self, pipe: Any) -> Any:
+        with self._phases.during("wait"):
+            return pipe.recv()
+
+    def rollout(self) -> Report:
+        rollout, common = self._rollout, self._common
+        self._learner.parameters.copy_(common.weights)
+        episodes = self._collector.collect(rollout)
+        if self._scale:
+            common.reward_moments[self._index] += self._returns.moments(rollout)
+            self._scale.moments = common.reward_moments.sum(0)
+            self._scale.apply(rollout.rewards)
+        self._phases.mark("other")
+        metrics = self._learner.learn(rollout, self._shuffle, float(common.learning_rate))
+        self._phases.mark("learn")
+        phases = {f"worker_{self._index}": self._phases.take()}
+        return Report(metrics, episodes, phases, rollout.actions.numel(), self._learner.skipped)
+
+    def _shuffle(self, epoch: int) -> Tensor:
+        return self._randomness.order(self._collector.step // self._n_steps, epoch, self._n_steps)
+
+    def state(self) -> dict[str, Any]:
+        returns = self._returns.returns.clone()
+        steps = torch.full((len(returns),), self._collector.step)
+        return {**self._collector.state(), "discounted_returns": returns, "steps": steps}
+
+    def load(self, envs: dict[str, Any]) -> None:
+        self._collector.load(envs, int(envs["steps"][0]))
+        self._returns.returns = envs["discounted_returns"].clone()
+
+
+def _on_shared(config: Config, mine: nn.Parameter, common: Shared) -> Optimizer:
+    """This worker's gradient, applied to everybody's weights with everybody's statistics."""
+    weights = nn.Parameter(common.weights)
+    weights.grad = mine.grad
+    optimizer = make_optimizer(config, weights)
+    optimizer.state[weights] = common.statistics
+    return optimizer

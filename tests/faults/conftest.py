@@ -1,0 +1,102 @@
+"""Runs that are hurt: real processes, real signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+ROOT = Path(__file__).parents[2]
+
+
+class Run:
+    """A training that is under way."""
+
+    def __init__(self, place: Path, *words: str) -> None:
+        self.place = place
+        self.output = place.with_suffix(".out")
+        command = [sys.executable, "-m", "rlcb", "train", "--output-dir", str(place), *words]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+        with self.output.open("w") as output:
+            self.process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment)
+
+    def ranks(self) -> list[psutil.Process]:
+        """In the order of their numbers."""
+        children = _alive(psutil.Process(self.process.pid).children())
+        found = [child for child in children if "rlcb.training.rank" in child.cmdline()]
+        return sorted(found, key=lambda child: int(child.environ()["RANK"]))
+
+    def crew(self) -> list[psutil.Process]:
+        """Actors, or workers of A3C: in the order of their starts."""
+        children = [child for rank in self.ranks() for child in rank.children()]
+        found = [child for child in _alive(children) if "multiprocessing.spawn" in " ".join(child.cmdline())]
+        return sorted(found, key=lambda child: child.create_time())
+
+    def tree(self) -> list[psutil.Process]:
+        return [self.process_info(), *self.process_info().children(recursive=True)]
+
+    def process_info(self) -> psutil.Process:
+        return psutil.Process(self.process.pid)
+
+    def records(self) -> list[dict[str, Any]]:
+        files = list(self.place.glob("logs/*/metrics.jsonl"))
+        if not files:
+            return []
+        lines = files[0].read_text().splitlines(keepends=True)
+        return [json.loads(line) for line in lines if line.endswith("\n")]
+
+    def text(self) -> str:
+        return self.output.read_text()
+
+    def reaches(self, update: int) -> None:
+        self.until(lambda: any(record["updates"] >= update for record in self.records()), f"update {update}")
+
+    def until(self, condition: Callable[[], bool], what: str, seconds: float = 90) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, f"{what}: not after {seconds} seconds\n{self.text()}"
+            assert self.process.poll() is None, f"{what}: the run has ended before\n{self.text()}"
+            time.sleep(0.05)
+
+    def ends(self, seconds: float = 120) -> int:
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still running after {seconds} seconds\n{self.text()}") from None
+
+
+@contextmanager
+def running(place: Path, *words: str) -> Iterator[Run]:
+    run = Run(place, *words)
+    try:
+        yield run
+    finally:
+        if run.process.poll() is None:
+            for process in run.tree():
+                with_signal(process, signal.SIGKILL)
+            run.process.wait(30)
+
+
+def with_signal(process: psutil.Process, number: int) -> None:
+    with suppress(psutil.NoSuchProcess):
+        process.send_signal(number)
+
+
+def _alive(processes: list[psutil.Process]) -> list[psutil.Process]:
+    alive = []
+    for process in processes:
+        try:
+            if process.status() != psutil.STATUS_ZOMBIE and process.cmdline():
+                alive.append(process)
+        except psutil.NoSuchProcess:
+            continue
+    return alive

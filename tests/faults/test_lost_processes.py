@@ -1,0 +1,143 @@
+"""A process that dies or freezes costs a little time, and nothing else."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+
+from rlcb.runs.checkpoint import load_checkpoint
+from tests.faults.conftest import Run, running, with_signal
+
+TINY = ["--num-envs", "8", "--n-steps", "16", "--env", "starpilot"]
+LOCKSTEP = [*TINY, "--algo", "ppo", "--mode", "parallel", "--num-workers", "2", "--batch-size", "64"]
+IMPALA = [*TINY, "--algo", "impala", "--mode", "parallel", "--num-actors", "2", "--num-learners", "1"]
+A3C = [*TINY, "--algo", "a3c", "--mode", "parallel", "--num-workers", "2"]
+UPDATE = 8 * 16
+
+
+def assert_no_gap(run: Run, updates: int) -> None:
+    """Every update once, every step counted once."""
+    counted = [(record["updates"], record["timesteps"]) for record in run.records()]
+    assert counted == [(number, number * UPDATE) for number in range(1, updates + 1)]
+
+
+@pytest.fixture(scope="module")
+def unhurt(tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor]:
+    place = tmp_path_factory.mktemp("unhurt") / "run"
+    with running(place, *LOCKSTEP, "--total-timesteps", str(40 * UPDATE)) as run:
+        assert run.ends() == 0, run.text()
+    model: dict[str, torch.Tensor] = load_checkpoint(place / "checkpoints/ppo_parallel_final.pt")["execution"]["model"]
+    return model
+
+
+@pytest.mark.parametrize(
+    ("rank", "how", "at_update"),
+    [(0, signal.SIGKILL, 20), (1, signal.SIGKILL, 1), (1, signal.SIGSTOP, 20), (0, signal.SIGSTOP, 7)],
+)
+def test_a_lost_rank_is_started_again_from_the_last_checkpoint(
+    rank: int, how: signal.Signals, at_update: int, tmp_path: Path, unhurt: dict[str, torch.Tensor]
+) -> None:
+    words = [*LOCKSTEP, "--total-timesteps", str(40 * UPDATE), "--save-interval", "5", "--timeout", "3"]
+    with running(tmp_path / "run", *words) as run:
+        run.reaches(at_update)
+        with_signal(run.ranks()[rank], how)
+        assert run.ends() == 0, run.text()
+        assert "Restart 1 of 3" in run.text()
+        assert_no_gap(run, 40)
+    found = load_checkpoint(tmp_path / "run/checkpoints/ppo_parallel_final.pt")["execution"]["model"]
+    torch.testing.assert_close(found, unhurt, rtol=0, atol=0)
+
+
+def test_a_run_whose_ranks_keep_dying_ends_with_one_clear_line(tmp_path: Path) -> None:
+    with running(tmp_path / "run", *LOCKSTEP, "--total-timesteps", "10_000_000", "--max-restarts", "0") as run:
+        run.reaches(2)
+        with_signal(run.ranks()[1], signal.SIGKILL)
+        assert run.ends() == 1
+        assert "0 restarts are used up" in run.text().splitlines()[-1]
+        assert "Traceback" not in run.text()
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize(("words", "algo"), [(IMPALA, "impala"), (A3C, "a3c")])
+def test_a_lost_member_of_the_crew_is_replaced(
+    words: list[str], algo: str, how: signal.Signals, tmp_path: Path
+) -> None:
+    with running(tmp_path / "run", *words, "--duration", "0.5", "--timeout", "2", "--learning-rate", "1e-5") as run:
+        run.reaches(3)
+        hurt = run.crew()[0]
+        with_signal(hurt, how)
+        run.until(lambda: run.records()[-1]["system/lost_processes"] == 1, "the loss is counted")
+        run.until(lambda: len(run.crew()) == 2 and hurt not in run.crew(), "someone new is there")
+        at = run.records()[-1]["updates"]
+        run.reaches(at + 20)
+        run.process.send_signal(signal.SIGTERM)
+        assert run.ends() == 143, run.text()
+        assert "Restart" not in run.text()
+        updates = [record["updates"] for record in run.records()]
+        assert updates == list(range(1, len(updates) + 1))
+
+
+def test_a_lost_learner_is_started_again_with_its_actors(tmp_path: Path) -> None:
+    with running(tmp_path / "run", *IMPALA, "--total-timesteps", str(60 * UPDATE), "--save-interval", "5") as run:
+        run.reaches(7)
+        before = run.crew()
+        with_signal(run.ranks()[0], signal.SIGKILL)
+        assert run.ends() == 0, run.text()
+        assert not any(process.is_running() for process in before)
+        assert_no_gap(run, 60)
+
+
+@pytest.mark.parametrize("words", [LOCKSTEP, IMPALA, A3C], ids=["lockstep", "impala", "a3c"])
+@pytest.mark.parametrize("at_update", [0, 3])
+def test_nothing_is_left_of_a_killed_run(words: list[str], at_update: int, tmp_path: Path) -> None:
+    shared = set(Path("/dev/shm").iterdir())
+    with running(tmp_path / "run", *words, "--duration", "1") as run:
+        if at_update:
+            run.reaches(at_update)
+        else:
+            run.until(lambda: len(run.ranks()) > 0, "the first rank")
+        tree = run.tree()
+        assert len(tree) > 1
+        run.process.kill()
+        assert run.ends() == -signal.SIGKILL
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline and any(map(_runs, tree)):
+            time.sleep(0.1)
+        assert not [process for process in tree if _runs(process)]
+        assert set(Path("/dev/shm").iterdir()) <= shared
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+@pytest.mark.parametrize("words", [LOCKSTEP, IMPALA, A3C], ids=["lockstep", "impala", "a3c"])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_a_run_with_everything_saved(
+    words: list[str], number: signal.Signals, code: int, tmp_path: Path
+) -> None:
+    with running(tmp_path / "run", *words, "--duration", "1") as run:
+        run.reaches(3)
+        run.process.send_signal(number)
+        assert run.ends() == code, run.text()
+        assert "Status: interrupted" in run.text()
+        steps = run.records()[-1]["timesteps"]
+    (saved,) = (tmp_path / "run/checkpoints").glob("*_step_*.pt")
+    assert load_checkpoint(saved)["progress"]["timesteps"] >= steps
+    with running(
+        tmp_path / "run", *words[len(TINY) :], "--resume", "--total-timesteps", str(steps + 5 * UPDATE)
+    ) as run:
+        assert run.ends() == 0, run.text()
+        assert f"Resumed at step: {load_checkpoint_steps(saved):,}" in run.text()
+
+
+def load_checkpoint_steps(file: Path) -> int:
+    return int(load_checkpoint(file)["progress"]["timesteps"])

@@ -1,0 +1,39 @@
+"""Runs of several processes, started as users start them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlcb.runs.checkpoint import load_checkpoint
+
+TINY_FLAGS = ["--num-envs", "16", "--n-steps", "16", "--env", "starpilot"]  # short episodes
+
+
+def train(place: Path, *words: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "rlcb", "train", *TINY_FLAGS, "--output-dir", str(place), *words]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment, check=False)
+
+
+def final_state(place: Path) -> dict[str, Any]:
+    (file,) = place.glob("checkpoints/*_final.pt")
+    return load_checkpoint(file)
+
+
+@pytest.fixture
+def finished(tmp_path: Path) -> Callable[..., Path]:
+    """Train to the end, and give the directory of the run."""
+
+    def run(name: str, *words: str) -> Path:
+        done = train(tmp_path / name, *words)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return tmp_path / name
+
+    return run

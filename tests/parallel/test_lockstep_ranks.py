@@ -1,0 +1,133 @@
+"""Execution changes time, and nothing else: 1, 2 and 4 ranks are the same experiment."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from rlcb.training.assembly import make_policy
+from tests.conftest import tiny_config
+from tests.parallel.conftest import final_state, train
+
+STEPS = 16 * 16
+# Of the way that the weights have come. Convolutions of one or two pictures round differently from those of four and
+# more, so every rank has four environments here; with two, optimizers that divide small gradients by small ones make
+# 0.006 of it in five updates.
+ROUNDING = 1e-3
+FIVE_UPDATES = ("--total-timesteps", str(5 * STEPS))
+
+
+def parallel(algo: str, workers: int, *more: str) -> list[str]:
+    batch = ["--batch-size", "128"] if algo == "ppo" else []
+    return ["--algo", algo, "--mode", "parallel", "--num-workers", str(workers), *batch, *more]
+
+
+def sequential(algo: str) -> list[str]:
+    words = parallel(algo, 1)
+    return [*words[:2], "--num-threads", "1", *words[6:]]
+
+
+def records(place: Path) -> list[dict[str, Any]]:
+    (file,) = place.glob("logs/*/metrics.jsonl")
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def initial_weights() -> dict[str, torch.Tensor]:
+    return dict(make_policy(tiny_config()).state_dict())
+
+
+def distance(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> float:
+    return float(torch.cat([(one[name] - other[name]).flatten() for name in one]).norm())
+
+
+def assert_same_experiment(found: Path, expected: Path) -> None:
+    """The games are in the very same states, so every action was the same; weights agree but for rounding."""
+    one, other = final_state(found)["execution"], final_state(expected)["execution"]
+    assert all(map(torch.equal, one["envs"]["games"], other["envs"]["games"]))
+    assert len(one["envs"]["games"]) == len(other["envs"]["games"]) == 16
+    assert distance(one["model"], other["model"]) < ROUNDING * distance(other["model"], initial_weights())
+    torch.testing.assert_close(one["reward_moments"], other["reward_moments"])
+    names = [
+        "updates", "timesteps", "rollout/episodes", "rollout/ep_reward_mean", "rollout/ep_length_mean"
+    ]  # fmt: skip
+    for ours, theirs in zip(records(found), records(expected), strict=True):
+        assert [ours.get(name) for name in names] == [theirs.get(name) for name in names]
+        assert ours["train/loss"] == pytest.approx(theirs["train/loss"], rel=1e-3, abs=1e-4)
+
+
+@pytest.mark.parametrize("algo", ["ppo", "a2c"])
+def test_one_two_and_four_ranks_learn_the_same(algo: str, finished: Callable[..., Path]) -> None:
+    alone = finished("sequential", *sequential(algo), *FIVE_UPDATES)
+    assert records(alone)[-1]["rollout/episodes"] > 5, "no episode ended: the test shows little"
+    for workers in (1, 2, 4):
+        assert_same_experiment(finished(f"ranks_{workers}", *parallel(algo, workers), *FIVE_UPDATES), alone)
+
+
+def test_a_run_of_four_ranks_goes_on_with_two_or_one(finished: Callable[..., Path], tmp_path: Path) -> None:
+    """With one, bit for bit as if it had never stopped again."""
+    alone = finished("sequential", *sequential("ppo"), *FIVE_UPDATES)
+    begun = finished("begun", *parallel("ppo", 4), "--total-timesteps", str(3 * STEPS))
+    for workers in (2, 1):
+        copy = tmp_path / f"on_{workers}"
+        _copy(begun, copy)
+        _resume(copy, workers, 5)
+        assert_same_experiment(copy, alone)
+    again = tmp_path / "stopped_once_more"
+    _copy(begun, again)
+    _resume(again, 1, 4)
+    _resume(again, 1, 5)
+    one, other = final_state(again)["execution"], final_state(tmp_path / "on_1")["execution"]
+    assert all(torch.equal(one["model"][name], value) for name, value in other["model"].items())
+
+
+def _copy(run: Path, to: Path) -> None:
+    import shutil
+
+    shutil.copytree(run, to)
+
+
+def _resume(run: Path, workers: int, updates: int) -> None:
+    words = ["--resume", str(run), "--num-workers", str(workers), "--total-timesteps", str(updates * STEPS)]
+    done = train(run, *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_everything_that_a_sequential_run_has(finished: Callable[..., Path]) -> None:
+    place = finished("run", *parallel("ppo", 2), *FIVE_UPDATES)
+    names = {str(path.relative_to(place)) for path in place.rglob("*") if path.is_file()}
+    assert {"config.yaml", "training_summary.json", "benchmark_metrics.json", "metrics.json"} <= names
+    assert {"checkpoints/ppo_parallel_final.pt", "logs/PPO_Parallel/metrics.jsonl"} <= names
+    log = (place / "logs/PPO_Parallel/training.log").read_text()
+    assert "Worker 0 started with 8 environments\nWorker 1 started with 8 environments" in log
+    assert "Workers: 2\nTotal Environments: 16\n" in log
+    for record in records(place):
+        for worker in ("worker_0", "worker_1"):
+            phases = {name: record[f"{worker}/{name}_seconds"] for name in ("environment", "act", "learn")}
+            assert all(seconds > 0 for seconds in phases.values())
+            assert record[f"{worker}/synchronise_seconds"] > 0
+            assert record[f"{worker}/wait_seconds"] >= 0
+    summary = json.loads((place / "training_summary.json").read_text())
+    assert summary["num_workers"] == 2
+    assert 0.2 < summary["peak_memory_gb"] < 4
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--num-workers", "3"], "env.num_envs: 16 environments cannot be divided by 3 workers; use 15 or 18"),
+        (["--num-workers", "32"], "parallel.num_workers: 32, but there are 16 environments"),
+        (["--algo", "impala", "--num-actors", "4", "--num-learners", "3"], "parallel.num_learners: 3 learners cannot"),
+        (["--algo", "impala", "--num-workers", "4"], "IMPALA collects with actors; use parallel.num_actors"),
+    ],
+)
+def test_numbers_that_do_not_fit(words: list[str], says: str, tmp_path: Path) -> None:
+    done = train(tmp_path / "run", "--mode", "parallel", *words)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert len(done.stderr.splitlines()) <= 2
+    assert not (tmp_path / "run").exists()

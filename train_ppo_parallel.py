@@ -1,0 +1,11 @@
+"""Train PPO in several processes. Settings: config/ppo_parallel.yaml."""
+
+from rlcb.cli import Door, main
+
+main(
+    Door(
+        command="train",
+        fixed={"algo": "ppo", "mode": "parallel"},
+        config="config/ppo_parallel.yaml",
+    )
+)
