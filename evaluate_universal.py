@@ -2,4 +2,5 @@
 
 from rlcb.cli import Door, main
 
-main(Door(command="evaluate"))
+if __name__ == "__main__":
+    main(Door(command="evaluate"))

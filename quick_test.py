@@ -10,4 +10,5 @@ try:
 except ImportError as missing:
     sys.exit(f"error: {missing.name} is not installed; run ./setup.sh, or pip install -r requirements.txt")
 
-main(Door(command="check"))
+if __name__ == "__main__":
+    main(Door(command="check"))

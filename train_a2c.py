@@ -2,10 +2,11 @@
 
 from rlcb.cli import Door, main
 
-main(
-    Door(
-        command="train",
-        fixed={"algo": "a2c"},
-        config="config/a2c_sequential.yaml",
+if __name__ == "__main__":
+    main(
+        Door(
+            command="train",
+            fixed={"algo": "a2c"},
+            config="config/a2c_sequential.yaml",
+        )
     )
-)

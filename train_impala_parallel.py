@@ -2,10 +2,11 @@
 
 from rlcb.cli import Door, main
 
-main(
-    Door(
-        command="train",
-        fixed={"algo": "impala", "mode": "parallel"},
-        config="config/impala_parallel.yaml",
+if __name__ == "__main__":
+    main(
+        Door(
+            command="train",
+            fixed={"algo": "impala", "mode": "parallel"},
+            config="config/impala_parallel.yaml",
+        )
     )
-)

@@ -2,12 +2,13 @@
 
 from rlcb.cli import Door, main
 
-main(
-    Door(
-        command="train",
-        fixed={"algo": "impala", "mode": "parallel"},
-        config="config/impala_parallel.yaml",
-        duration=0.5,
-        runs_in="benchmarks",
+if __name__ == "__main__":
+    main(
+        Door(
+            command="train",
+            fixed={"algo": "impala", "mode": "parallel"},
+            config="config/impala_parallel.yaml",
+            duration=0.5,
+            runs_in="benchmarks",
+        )
     )
-)

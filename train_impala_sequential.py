@@ -2,4 +2,5 @@
 
 from rlcb.cli import Door, main
 
-main(Door(command="train", fixed={"algo": "impala", "mode": "sequential"}, config="config/impala_sequential.yaml"))
+if __name__ == "__main__":
+    main(Door(command="train", fixed={"algo": "impala", "mode": "sequential"}, config="config/impala_sequential.yaml"))

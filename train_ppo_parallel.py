@@ -2,10 +2,11 @@
 
 from rlcb.cli import Door, main
 
-main(
-    Door(
-        command="train",
-        fixed={"algo": "ppo", "mode": "parallel"},
-        config="config/ppo_parallel.yaml",
+if __name__ == "__main__":
+    main(
+        Door(
+            command="train",
+            fixed={"algo": "ppo", "mode": "parallel"},
+            config="config/ppo_parallel.yaml",
+        )
     )
-)

@@ -2,12 +2,13 @@
 
 from rlcb.cli import Door, main
 
-main(
-    Door(
-        command="train",
-        fixed={"algo": "ppo", "mode": "sequential"},
-        config="config/ppo_sequential.yaml",
-        duration=1.0,
-        runs_in="benchmarks",
+if __name__ == "__main__":
+    main(
+        Door(
+            command="train",
+            fixed={"algo": "ppo", "mode": "sequential"},
+            config="config/ppo_sequential.yaml",
+            duration=1.0,
+            runs_in="benchmarks",
+        )
     )
-)

@@ -4,6 +4,9 @@ A rollout worker per core steps a whole vector environment of Procgen; one proce
 them has a single thread of torch: Sample Factory sees to that itself, and has no setting for it.
 """
 
+# mypy: disable-error-code="import-not-found"
+# (Sample Factory is installed in an environment of its own.)
+
 from __future__ import annotations
 
 import json
@@ -20,21 +23,6 @@ WITH_ALLOCATOR = "RLCB_BENCH_ALLOCATOR"
 N_STEPS = 16
 # Sample Factory's names of the same networks, and their features.
 NETWORKS = {"nature": ("convnet_atari", 512), "impala": ("resnet_impala", 256)}
-UPDATES = {"nature": 60, "impala": 10}
-WARM_UPS = {"nature": 20, "impala": 3}
-
-
-def short_rollouts(workload: Workload, updates: int | None, quick: bool) -> Workload:
-    """One gradient step from each rollout of all environments, all of it at once."""
-    n_steps = workload.n_steps if quick else N_STEPS
-    return replace(
-        workload,
-        n_steps=n_steps,
-        batch_size=workload.n_envs * n_steps,
-        n_epochs=1,
-        updates=updates or (workload.updates if quick else UPDATES[workload.arch]),
-        warm_up=1 if quick else WARM_UPS[workload.arch],
-    )
 
 
 def settings(workload: Workload, workers: int, folder: str) -> dict[str, Any]:
@@ -95,6 +83,7 @@ def result(workload: Workload, workers: int, folder: str) -> dict[str, Any]:
     assert runner.init() == ExperimentStatus.SUCCESS
     assert runner.run() == ExperimentStatus.SUCCESS
     begin, last = times.ends[workload.warm_up - 1], times.ends[workload.warm_up + workload.updates - 1]
+    assert last.frames - begin.frames == workload.rollout_size * workload.updates
     network = create_actor_critic(config, runner.env_info.obs_space, runner.env_info.action_space)
     return {
         "fps": (last.frames - begin.frames) / (last.seconds - begin.seconds),
@@ -111,7 +100,9 @@ def main() -> None:
     if args.allocator:
         os.environ[WITH_ALLOCATOR] = "1"
         keep_freed_memory()
-    workload = short_rollouts(choose(args.workload, None, args.quick), args.updates, args.quick)
+    workload = choose(args.workload, None, args.quick).one_pass(N_STEPS)
+    if args.updates:
+        workload = replace(workload, updates=args.updates)
     with tempfile.TemporaryDirectory(prefix="rlcb-bench-") as folder:
         tempfile.tempdir = folder  # Sample Factory leaves files in the system's
         measured = result(workload, args.threads, folder)

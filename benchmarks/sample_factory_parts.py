@@ -1,5 +1,8 @@
 """What Sample Factory needs for this comparison: Procgen as a vector environment, a repair, a clock that stops it."""
 
+# mypy: disable-error-code="import-not-found"
+# (Sample Factory is installed in an environment of its own.)
+
 from __future__ import annotations
 
 from time import perf_counter
@@ -18,7 +21,7 @@ from benchmarks.workloads import Workload
 Pictures = NDArray[np.uint8]
 
 
-class ProcgenVector(Env[Pictures, NDArray[np.int32]]):
+class ProcgenVector(Env[Pictures, Any]):
     """To Sample Factory, a vector environment is one whose several agents act at once. Procgen resets by itself."""
 
     observation_space = Box(0, 255, (3, 64, 64), np.uint8)
@@ -32,7 +35,9 @@ class ProcgenVector(Env[Pictures, NDArray[np.int32]]):
             num=n_envs, env_name=game, distribution_mode="easy", num_levels=num_levels, rand_seed=seed, num_threads=0
         )
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Pictures, dict[str, Any]]:
         return self._observe()[1], {}
 
     def step(self, actions: NDArray[np.int32]) -> Any:
@@ -49,7 +54,9 @@ class ProcgenVector(Env[Pictures, NDArray[np.int32]]):
         return rewards, observation["rgb"].transpose(0, 3, 1, 2), first
 
 
-def make_procgen(workload: Workload, n_envs: int, name: str, config: Any, place: Any, render_mode: Any = None) -> Env:
+def make_procgen(
+    workload: Workload, n_envs: int, name: str, config: Any, place: Any, render_mode: str | None = None
+) -> ProcgenVector:
     """For `register_env`. `place` says which worker asks; a first one, for the shapes alone, has none."""
     seed = workload.seed + (place.env_id if place else 0)
     return ProcgenVector(workload.game, n_envs, workload.num_levels, seed)

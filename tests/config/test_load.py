@@ -73,8 +73,10 @@ def test_shipped_files_load(file: Path) -> None:
 
 @pytest.mark.parametrize("algo", ALGORITHM_DEFAULTS)
 def test_the_standard_file_of_an_algorithm_says_what_the_defaults_are(algo: str) -> None:
-    ours = load_config(None, flags(algo=algo))
-    file = load_config(ROOT / f"config/{algo}_sequential.yaml", [])
+    mode = "parallel" if algo == "a3c" else "sequential"
+    crew = {"parallel.num_workers": 4} if algo == "a3c" else {}
+    ours = load_config(None, [*flags(algo=algo, mode=mode), *(Override(*item, "") for item in crew.items())])
+    file = load_config(ROOT / f"config/{algo}_{mode}.yaml", [])
     assert file.model_dump(exclude={"logging"}) | {"training": None} == ours.model_dump(exclude={"logging"}) | {
         "training": None
     }

@@ -31,15 +31,15 @@ class Run:
 
     def ranks(self) -> list[psutil.Process]:
         """In the order of their numbers."""
-        children = _alive(psutil.Process(self.process.pid).children())
-        found = [child for child in children if "rlcb.training.rank" in child.cmdline()]
-        return sorted(found, key=lambda child: int(child.environ()["RANK"]))
+        return self.named("rlcb-rank-")
 
     def crew(self) -> list[psutil.Process]:
-        """Actors, or workers of A3C: in the order of their starts."""
-        children = [child for rank in self.ranks() for child in rank.children()]
-        found = [child for child in _alive(children) if "multiprocessing.spawn" in " ".join(child.cmdline())]
-        return sorted(found, key=lambda child: child.create_time())
+        """Actors, or workers of A3C, in the order of their numbers."""
+        return self.named("rlcb-actor-") + self.named("rlcb-worker-")
+
+    def named(self, start: str) -> list[psutil.Process]:
+        found = [process for process in _alive(self.tree()) if process.name().startswith(start)]
+        return sorted(found, key=lambda process: process.name())
 
     def tree(self) -> list[psutil.Process]:
         return [self.process_info(), *self.process_info().children(recursive=True)]

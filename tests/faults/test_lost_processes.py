@@ -67,11 +67,11 @@ def test_a_run_whose_ranks_keep_dying_ends_with_one_clear_line(tmp_path: Path) -
 def test_a_lost_member_of_the_crew_is_replaced(
     words: list[str], algo: str, how: signal.Signals, tmp_path: Path
 ) -> None:
-    with running(tmp_path / "run", *words, "--duration", "0.5", "--timeout", "2", "--learning-rate", "1e-5") as run:
+    with running(tmp_path / "run", *words, "--duration", "0.5", "--timeout", "4", "--learning-rate", "1e-5") as run:
         run.reaches(3)
         hurt = run.crew()[0]
         with_signal(hurt, how)
-        run.until(lambda: run.records()[-1]["system/lost_processes"] == 1, "the loss is counted")
+        run.until(lambda: run.records()[-1]["system/lost_processes"] >= 1, "the loss is counted")
         run.until(lambda: len(run.crew()) == 2 and hurt not in run.crew(), "someone new is there")
         at = run.records()[-1]["updates"]
         run.reaches(at + 20)
@@ -106,7 +106,7 @@ def test_nothing_is_left_of_a_killed_run(words: list[str], at_update: int, tmp_p
         run.process.kill()
         assert run.ends() == -signal.SIGKILL
         deadline = time.monotonic() + 10
-        while time.monotonic() < deadline and any(map(_runs, tree)):
+        while time.monotonic() < deadline and (any(map(_runs, tree)) or set(Path("/dev/shm").iterdir()) - shared):
             time.sleep(0.1)
         assert not [process for process in tree if _runs(process)]
         assert set(Path("/dev/shm").iterdir()) <= shared

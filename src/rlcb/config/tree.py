@@ -186,6 +186,11 @@ class Config(Section):
         return Crew("Worker", block.num_workers or 1, block.num_envs_per_worker or self.num_envs)
 
     @property
+    def rank_name(self) -> str:
+        """What a process is called that exchanges gradients."""
+        return {"impala": "Learner", "a3c": "Coordinator"}.get(self.algo, "Worker")
+
+    @property
     def num_ranks(self) -> int:
         """Processes that exchange gradients."""
         if self.crew is None or self.algo == "a3c":
@@ -272,7 +277,11 @@ def settings_that_do_not_fit(config: Config) -> list[str]:
             f"parallel.num_learners: {learners} learners cannot share {crew.number} actors evenly; "
             f"use {_one_of(_divisors(crew.number))}"
         )
-    if config.algo == "a3c" and config.mode != "sequential" and config.training.batch_size not in (None, config.rollout_size):
+    if (
+        config.algo == "a3c"
+        and config.mode != "sequential"
+        and config.training.batch_size not in (None, config.rollout_size)
+    ):
         problems.append(
             f"training.batch_size: {config.training.batch_size}, but every A3C worker learns from its whole rollout; "
             "leave it out"

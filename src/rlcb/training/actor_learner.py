@@ -18,7 +18,7 @@ from rlcb.config import Config
 from rlcb.cpu.phases import Phases
 from rlcb.training.assembly import make_collector, make_learner, make_policy, part_of
 from rlcb.training.collector import empty_rollout
-from rlcb.training.crew import Crew
+from rlcb.training.crew import Crew, receive, send
 from rlcb.training.execution import Episode, PhasesOfProcesses, Report
 from rlcb.training.flat import FlatParameters
 from rlcb.training.merging import add_phases, merge_metrics
@@ -68,10 +68,13 @@ class ActorLearner:
         """Actors start when the weights are known: after a checkpoint was loaded."""
         if self._crew is None:
             self._weights = SharedWeights(self._learner.parameters)
-            self._crew = Crew(len(self._actors), act, self._arguments, self._config.parallel.timeout)
+            self._crew = Crew(len(self._actors), act, self._arguments, self._name, self._config.parallel.timeout)
             for actor in range(len(self._actors)):
                 self._grant_free_slots(actor)
         return self._crew
+
+    def _name(self, actor: int) -> str:
+        return f"rlcb-actor-{self._actors[actor]}"
 
     def _arguments(self, actor: int, life: int) -> tuple[Any, ...]:
         """A resumed run, like a replaced actor, goes on with other levels."""
@@ -180,10 +183,10 @@ def act(pipe: Any, config: Config, part: slice, life: int, weights: SharedWeight
     collector, _ = make_collector(config, part, policy, phases, life)
     returns = DiscountedReturns(config.training.gamma, part.stop - part.start)
     version = -1
-    pipe.send("ready")
+    send(pipe, "ready")
     while True:
         with phases.during("wait"):
-            slot = pipe.recv()
+            slot = receive(pipe)
         if slot is None:
             return
         if weights.version != version:
@@ -191,7 +194,7 @@ def act(pipe: Any, config: Config, part: slice, life: int, weights: SharedWeight
         episodes = collector.collect(slots[slot], bootstrap=False)
         moments = returns.moments(slots[slot])
         phases.mark("other")
-        pipe.send(Filled(slot, version, episodes, moments, phases.take()))
+        send(pipe, Filled(slot, version, episodes, moments, phases.take()))
 
 
 def _no_shuffle(epoch: int) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import pickle
 import signal
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,10 +13,9 @@ from typing import Any
 
 import torch.multiprocessing as multiprocessing
 
-from rlcb.cpu.allocator import keep_freed_memory
 from rlcb.cpu.threads import apply_threads
 from rlcb.errors import TrainingFailed
-from rlcb.training.lifeline import die_with
+from rlcb.training.lifeline import live_with_parent
 
 START_SECONDS = 300.0  # for a member to import everything and to build its environments
 MAX_FAILED_STARTS = 3
@@ -46,17 +45,20 @@ class Crew:
         number: int,
         work: Callable[..., None],
         arguments: Callable[[int, int], tuple[Any, ...]],
+        name: Callable[[int], str],
         timeout: float,
     ) -> None:
-        self._work, self._arguments, self._timeout = work, arguments, timeout
-        self._processes = multiprocessing.get_context("spawn")
+        self._work, self._arguments, self._name, self._timeout = work, arguments, name, timeout
+        self._processes = multiprocessing.get_context("forkserver")
+        self._processes.set_forkserver_preload(["rlcb.training.warm"])  # members share what it has loaded
         self.replaced = 0
+        self._early: tuple[list[tuple[int, Any]], list[int]] = ([], [])
         self._failed_starts = 0  # in a row
         self.members = [self._start(index, 0) for index in range(number)]
 
     def _start(self, index: int, life: int) -> Member:
         ours, theirs = self._processes.Pipe()
-        arguments = (os.getpid(), self._work, theirs, *self._arguments(index, life))
+        arguments = (self._name(index), self._work, theirs, *self._arguments(index, life))
         process = self._processes.Process(target=_live, args=arguments, daemon=True)
         process.start()
         theirs.close()
@@ -69,16 +71,27 @@ class Crew:
             member.heard = monotonic()
         member.owed += 1
         with suppress(OSError):
-            member.pipe.send(message)
+            send(member.pipe, message)
 
     def receive(self, wait: bool) -> tuple[list[tuple[int, Any]], list[int]]:
         """Messages by member, and the places that have someone new, who starts with nothing to do."""
+        messages, lost = self._early
+        self._early = ([], [])
+        self._listen(0.0 if messages or lost or not wait else LISTEN_SECONDS, messages, lost)
+        return messages, lost
+
+    def wait_until_ready(self) -> None:
+        """What is said meanwhile is kept for `receive`."""
+        while not all(member.ready for member in self.members):
+            self._listen(LISTEN_SECONDS, *self._early)
+
+    def _listen(self, seconds: float, messages: list[tuple[int, Any]], replaced: list[int]) -> None:
         pipes = {member.pipe: index for index, member in enumerate(self.members)}
-        messages, lost = [], []
-        for pipe in connection.wait(list(pipes), LISTEN_SECONDS if wait else 0.0):
+        lost = []
+        for pipe in connection.wait(list(pipes), seconds):
             index = pipes[pipe]
             try:
-                message = self.members[index].pipe.recv()
+                message = receive(self.members[index].pipe)
             except (EOFError, OSError):
                 lost.append(index)
                 continue
@@ -92,7 +105,7 @@ class Crew:
         lost += [index for index in pipes.values() if index not in lost and self._frozen(self.members[index])]
         for index in lost:
             self._replace(index)
-        return messages, lost
+        replaced += lost
 
     def _frozen(self, member: Member) -> bool:
         limit = self._timeout if member.ready else START_SECONDS
@@ -107,16 +120,22 @@ class Crew:
             raise TrainingFailed(f"process {index} ended {self._failed_starts} times before it could begin")
         self.members[index] = self._start(index, member.life + 1)
 
-    def wait_until_ready(self) -> None:
-        while not all(member.ready for member in self.members):
-            self.receive(wait=True)
-
     def close(self) -> None:
         for index in range(len(self.members)):
             self.send(index, None)
         for member in self.members:
             member.process.join(PARTING_SECONDS)
             _end(member)
+
+
+def send(pipe: Any, message: Any) -> None:
+    """By value. Torch would send tensors as shared memory, for which the reader must ask the writer back: one that is
+    frozen by then never answers."""
+    pipe.send_bytes(pickle.dumps(message))
+
+
+def receive(pipe: Any) -> Any:
+    return pickle.loads(pipe.recv_bytes())
 
 
 def _end(member: Member) -> None:
@@ -127,15 +146,14 @@ def _end(member: Member) -> None:
     member.pipe.close()
 
 
-def _live(parent: int, work: Callable[..., None], pipe: Any, *arguments: Any) -> None:
-    die_with(parent)
+def _live(name: str, work: Callable[..., None], pipe: Any, *arguments: Any) -> None:
+    live_with_parent(name)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # the parent gets them too, and decides
-    keep_freed_memory()
     apply_threads(1)
     try:
         work(pipe, *arguments)
     except TrainingFailed as failure:
-        pipe.send(failure)
+        send(pipe, failure)
     except (EOFError, BrokenPipeError):
         pass  # the parent is gone

@@ -16,7 +16,7 @@ from rlcb.config import Config
 from rlcb.cpu.phases import Phases
 from rlcb.training.assembly import make_collector, make_learner, make_optimizer, make_policy
 from rlcb.training.collector import empty_rollout
-from rlcb.training.crew import Crew
+from rlcb.training.crew import Crew, receive, send
 from rlcb.training.execution import Report
 from rlcb.training.merging import add_phases, join_envs, merge_metrics
 from rlcb.training.ranks import Alone, Ranks
@@ -72,7 +72,9 @@ class Hogwild:
                 shared(torch.zeros(1)),
                 shared(moments),
             )
-            self._crew = Crew(self._number, work, self._arguments, self._config.parallel.timeout)
+            self._crew = Crew(
+                self._number, work, self._arguments, "rlcb-worker-{}".format, self._config.parallel.timeout
+            )
         return self._crew
 
     def _arguments(self, worker: int, life: int) -> tuple[Any, ...]:
@@ -176,9 +178,9 @@ def work(
     worker = Worker(config, part, life, common, index)
     if envs is not None:
         worker.load(envs)
-    pipe.send("ready")
+    send(pipe, "ready")
     while (task := worker.wait_for(pipe)) is not None:
-        pipe.send(worker.rollout() if task == ROLLOUT else worker.state())
+        send(pipe, worker.rollout() if task == ROLLOUT else worker.state())
 
 
 class Worker:
@@ -197,7 +199,7 @@ class Worker:
 
     def wait_for(self, pipe: Any) -> Any:
         with self._phases.during("wait"):
-            return pipe.recv()
+            return receive(pipe)
 
     def rollout(self) -> Report:
         rollout, common = self._rollout, self._common

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
+import multiprocessing
 import os
-import sys
+import signal
 import tempfile
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
-
-import psutil
 
 from rlcb.config import Config
 from rlcb.errors import TrainingFailed
@@ -18,7 +19,6 @@ from rlcb.runs.rundir import RunDir
 from rlcb.training.ranks import STORE_FILE
 from rlcb.training.signals import StopSignal
 
-HANDOFF = "RLCB_HANDOFF"  # folder through which ranks and launcher tell each other how it ended
 SHUTDOWN_SECONDS = 5  # for ranks that are left when one is lost; whoever is frozen does not use them
 
 
@@ -28,78 +28,78 @@ def launch(config: Config, run: RunDir, stop: StopSignal) -> int:
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
+    from rlcb.training.lockstep import Lockstep
+    from rlcb.training.rank import EXECUTIONS
+    from rlcb.training.rank import main as rank
+
     logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)  # we say what happened in our own lines
+    if EXECUTIONS[config.algo] is Lockstep:  # others have a crew that plays
+        multiprocessing.set_forkserver_preload(["rlcb.training.warm"])
     with tempfile.TemporaryDirectory(prefix="rlcb-") as folder:
         handoff = Handoff(Path(folder))
         stop.then(handoff.forward)
-        os.environ.update(_environment(handoff))
+        os.environ.update(
+            {
+                STORE_FILE: f"{folder}/store",
+                "GLOO_SOCKET_IFNAME": "lo",
+                "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",  # nothing listens on a port
+            }
+        )
         settings = LaunchConfig(
             min_nodes=1,
             max_nodes=1,
             nproc_per_node=config.num_ranks,
             run_id=uuid4().hex,
             rdzv_backend="c10d",
-            rdzv_endpoint=str(handoff.folder / "rendezvous"),
-            rdzv_configs={"store_type": "file"},  # nothing listens on a port
+            rdzv_endpoint=f"{folder}/rendezvous",
+            rdzv_configs={"store_type": "file"},
             local_addr="localhost",
             max_restarts=config.parallel.max_restarts,
             monitor_interval=0.2,
-            logs_specs=DefaultLogsSpecs(log_dir=str(handoff.folder / "logs")),
+            start_method="forkserver",
+            logs_specs=DefaultLogsSpecs(log_dir=f"{folder}/logs"),
             signals_to_handle="SIGHUP",
             shutdown_timeout=SHUTDOWN_SECONDS,
         )
         try:
-            elastic_launch(settings, sys.executable)("-m", "rlcb.training.rank", str(run.config_file))
+            results = elastic_launch(settings, rank)(config, handoff)
         except ChildFailedError as error:
             raise TrainingFailed(_failure(config, run, error)) from error
-        return handoff.exit_code()
-
-
-def _environment(handoff: Handoff) -> dict[str, str]:
-    return {
-        HANDOFF: str(handoff.folder),
-        STORE_FILE: str(handoff.folder / "store"),
-        "GLOO_SOCKET_IFNAME": "lo",
-        "PYTHONUNBUFFERED": "1",
-        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
-    }
+    if isinstance(results[0], str):
+        raise TrainingFailed(results[0])
+    return int(results[0])
 
 
 def _failure(config: Config, run: RunDir, error: Any) -> str:
     rank, first = error.get_first_failure()
     saved = run.checkpoint_files()
     again = f"continue with rlcb train --resume {run.root}" if saved else "no checkpoint was due before"
-    name = config.crew.name if config.crew and config.algo != "impala" else "Learner"
     how = f"signal {-first.exitcode}" if first.exitcode < 0 else f"exit code {first.exitcode}"
-    return f"{name} {rank} ended with {how}, and {config.parallel.max_restarts} restarts are used up; {again}"
+    lost = f"{config.rank_name} {rank} ended with {how}"
+    return f"{lost}, and {config.parallel.max_restarts} restarts are used up; {again}"
 
 
 class Handoff:
-    """A folder with two small files: `stop`, from the launcher to its ranks, and `exit_code`, the other way."""
+    """A folder through which signals reach the ranks: those that run, and those that are just being started."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    @classmethod
-    def of_this_process(cls) -> Handoff:
-        return cls(Path(os.environ[HANDOFF]))
+    def here_is(self, rank: int) -> int | None:
+        """A rank says who it is, and hears whether it should stop at once."""
+        (self.folder / f"rank_{rank}").write_text(str(os.getpid()))
+        stop = self.folder / "stop"
+        return int(stop.read_text()) if stop.exists() else None
 
     def forward(self, number: int) -> None:
-        """Pass a signal on. Ranks that are just being started find it in the file."""
         (self.folder / "stop").write_text(str(number))
-        for child in psutil.Process().children():
-            child.send_signal(number)
+        self._send(number, self.folder.glob("rank_*"))
 
-    def stopped_by(self) -> int | None:
-        file = self.folder / "stop"
-        return int(file.read_text()) if file.exists() else None
+    def end_others(self, rank: int) -> None:
+        """One is lost, so all are to start again: now, and not when torch has waited for the one that is frozen."""
+        self._send(signal.SIGKILL, (file for file in self.folder.glob("rank_*") if file.name != f"rank_{rank}"))
 
-    def leave(self, exit_code: int, message: str = "") -> None:
-        """Rank 0 says how the run ended. A rank that ends by itself has done so on purpose and needs no restart."""
-        (self.folder / "exit_code").write_text(f"{exit_code}\n{message}")
-
-    def exit_code(self) -> int:
-        number, _, message = (self.folder / "exit_code").read_text().partition("\n")
-        if message:
-            raise TrainingFailed(message)
-        return int(number)
+    def _send(self, number: int, files: Iterable[Path]) -> None:
+        for file in files:
+            with suppress(ProcessLookupError, ValueError):
+                os.kill(int(file.read_text()), number)

@@ -1,28 +1,41 @@
-"""No process outlives the one that started it."""
+"""No process outlives the one that started it, and every process has a name."""
 
 from __future__ import annotations
 
 import ctypes
+import multiprocessing
 import os
 import signal
 import sys
 import threading
 import time
 
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
+WATCH_SECONDS = 1.0
 
 
-def die_with(parent: int) -> None:
-    """End this process at once when `parent`, who has started it, is gone, however that came about."""
+def live_with_parent(name: str) -> int:
+    """Call first in a process that multiprocessing has started; returns the one it was started by. `name` is what `top`
+    and `ps -o comm` show.
+
+    The server that forked us ends with the process that we were started by, or the one above it; the kernel then ends
+    us too, even if we are stopped. Before that, a thread sees the one we were started by go.
+    """
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    assert parent.pid is not None
     if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    else:
-        threading.Thread(target=_watch, args=(parent,), daemon=True).start()
-    if os.getppid() != parent:  # it was gone before we asked
-        os._exit(1)
+        libc = ctypes.CDLL(None)
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        libc.prctl(_PR_SET_NAME, name.encode())
+    threading.Thread(target=_end_after, args=(parent.pid,), daemon=True).start()
+    return parent.pid
 
 
-def _watch(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(1.0)
-    os._exit(1)
+def _end_after(parent: int) -> None:
+    while True:
+        try:
+            os.kill(parent, 0)
+        except ProcessLookupError:
+            os._exit(1)
+        time.sleep(WATCH_SECONDS)

@@ -18,7 +18,6 @@ from rlcb.runs.metrics import MetricsLog
 from rlcb.runs.rundir import RunDir
 from rlcb.training.budget import Budget
 from rlcb.training.execution import Execution
-from rlcb.training.launch import launch
 from rlcb.training.lockstep import Lockstep
 from rlcb.training.loop import Training
 from rlcb.training.progress import Progress, header
@@ -41,6 +40,8 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False) -> i
             run.clear()
         write_atomically(run.config_file, config_text(config).encode())
         if config.mode != "sequential":
+            from rlcb.training.launch import launch
+
             return launch(config, run, stop)
         threads = threads_of(config)
         apply_threads(threads.number)
