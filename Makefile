@@ -8,7 +8,7 @@ EPISODES ?= 100
 RUN := runs/quickstart_$(shell date +%Y%m%d-%H%M%S)
 
 .DEFAULT_GOAL := help
-.PHONY: quickstart install test lint help train train-timed train-fast train-impala train-impala-timed \
+.PHONY: quickstart install test test-slow lint help train train-timed train-fast train-impala train-impala-timed \
 	train-parallel train-parallel-timed train-impala-parallel train-impala-parallel-timed train-a2c train-a3c \
 	evaluate evaluate-ppo evaluate-impala tensorboard bench prove-learning lock docs clean
 
@@ -29,7 +29,10 @@ quickstart: $(VENV)/.installed  ## Train PPO on CoinRun for two minutes, evaluat
 install: $(VENV)/.installed  ## Make .venv and install pinned dependencies
 
 test: lint  ## Lint, types, layers and tests
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+
+test-slow: $(VENV)/.installed  ## More faults, at more moments (about ten minutes)
+	$(BIN)/python -m pytest -m slow $(ARGS)
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -82,7 +85,7 @@ evaluate-impala: $(VENV)/.installed  ## Evaluate the newest IMPALA checkpoint
 tensorboard: $(VENV)/.installed  ## Show the curves of all runs in a browser
 	$(BIN)/tensorboard --logdir_spec runs:runs,benchmarks:benchmarks,logs:logs $(ARGS)
 
-bench: $(VENV)/.installed  ## Speed and memory against Stable-Baselines3, in one run (about 40 minutes)
+bench: $(VENV)/.installed  ## Speed and memory against Stable-Baselines3 and Sample Factory, in one run (80 minutes)
 	$(BIN)/python -m benchmarks.bench $(ARGS)
 
 prove-learning: $(VENV)/.installed  ## PPO against its published CoinRun curve (about an hour); writes docs/results/

@@ -68,15 +68,15 @@ def result(output: Path, workload: Workload) -> dict[str, Any]:
     """From the end of the warm-up to the end of the last update."""
     (file,) = output.glob("logs/*/metrics.jsonl")
     records = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-    measured = records[workload.warm_up :]
-    assert len(measured) == workload.updates
-    before = records[workload.warm_up - 1]["time/elapsed_seconds"] if workload.warm_up else 0.0
-    seconds = measured[-1]["time/elapsed_seconds"] - before
-    phases = [name for name in measured[0] if name.startswith("phase/")]
+    before, measured = records[: workload.warm_up][-1:], records[workload.warm_up :]
+    first = before[0] if before else {"timesteps": 0, "time/elapsed_seconds": 0.0}
+    last = measured[-1]
+    phases = [name for name in last if name.startswith("phase/")]
     return {
-        "fps": workload.rollout_size * workload.updates / seconds,
+        "fps": (last["timesteps"] - first["timesteps"])
+        / (last["time/elapsed_seconds"] - first["time/elapsed_seconds"]),
         "phases": {  # seconds per update
-            name[len("phase/") : -len("_seconds")]: sum(record[name] for record in measured) / workload.updates
+            name[len("phase/") : -len("_seconds")]: sum(record[name] for record in measured) / len(measured)
             for name in phases
         },
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from pathlib import Path
@@ -37,7 +38,12 @@ def unhurt(tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize(
     ("rank", "how", "at_update"),
-    [(0, signal.SIGKILL, 20), (1, signal.SIGKILL, 1), (1, signal.SIGSTOP, 20), (0, signal.SIGSTOP, 7)],
+    [
+        (1, signal.SIGKILL, 1),
+        (0, signal.SIGSTOP, 7),
+        pytest.param(0, signal.SIGKILL, 20, marks=pytest.mark.slow),
+        pytest.param(1, signal.SIGSTOP, 20, marks=pytest.mark.slow),
+    ],
 )
 def test_a_lost_rank_is_started_again_from_the_last_checkpoint(
     rank: int, how: signal.Signals, at_update: int, tmp_path: Path, unhurt: dict[str, torch.Tensor]
@@ -62,11 +68,17 @@ def test_a_run_whose_ranks_keep_dying_ends_with_one_clear_line(tmp_path: Path) -
         assert "Traceback" not in run.text()
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
-@pytest.mark.parametrize(("words", "algo"), [(IMPALA, "impala"), (A3C, "a3c")])
-def test_a_lost_member_of_the_crew_is_replaced(
-    words: list[str], algo: str, how: signal.Signals, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(
+    ("words", "how"),
+    [
+        (IMPALA, signal.SIGSTOP),
+        (A3C, signal.SIGKILL),
+        pytest.param(IMPALA, signal.SIGKILL, marks=pytest.mark.slow),
+        pytest.param(A3C, signal.SIGSTOP, marks=pytest.mark.slow),
+    ],
+    ids=["impala-stopped", "a3c-killed", "impala-killed", "a3c-stopped"],
+)
+def test_a_lost_member_of_the_crew_is_replaced(words: list[str], how: signal.Signals, tmp_path: Path) -> None:
     with running(tmp_path / "run", *words, "--duration", "0.5", "--timeout", "4", "--learning-rate", "1e-5") as run:
         run.reaches(3)
         hurt = run.crew()[0]
@@ -92,24 +104,43 @@ def test_a_lost_learner_is_started_again_with_its_actors(tmp_path: Path) -> None
         assert_no_gap(run, 60)
 
 
-@pytest.mark.parametrize("words", [LOCKSTEP, IMPALA, A3C], ids=["lockstep", "impala", "a3c"])
-@pytest.mark.parametrize("at_update", [0, 3])
+@pytest.mark.parametrize(
+    ("words", "at_update"),
+    [
+        (LOCKSTEP, 3),
+        (IMPALA, 3),
+        (A3C, 3),
+        (LOCKSTEP, 0),
+        pytest.param(IMPALA, 0, marks=pytest.mark.slow),
+        pytest.param(A3C, 0, marks=pytest.mark.slow),
+    ],
+    ids=["lockstep", "impala", "a3c", "lockstep-at-once", "impala-at-once", "a3c-at-once"],
+)
 def test_nothing_is_left_of_a_killed_run(words: list[str], at_update: int, tmp_path: Path) -> None:
-    shared = set(Path("/dev/shm").iterdir())
     with running(tmp_path / "run", *words, "--duration", "1") as run:
         if at_update:
             run.reaches(at_update)
         else:
             run.until(lambda: len(run.ranks()) > 0, "the first rank")
         tree = run.tree()
-        assert len(tree) > 1
+        shared = {file for process in tree for file in shared_memory_files(process)}
+        assert len(tree) > 2
         run.process.kill()
         assert run.ends() == -signal.SIGKILL
         deadline = time.monotonic() + 10
-        while time.monotonic() < deadline and (any(map(_runs, tree)) or set(Path("/dev/shm").iterdir()) - shared):
+        while time.monotonic() < deadline and (any(map(_runs, tree)) or any(map(os.path.exists, shared))):
             time.sleep(0.1)
         assert not [process for process in tree if _runs(process)]
-        assert set(Path("/dev/shm").iterdir()) <= shared
+        assert not [file for file in shared if os.path.exists(file)]
+
+
+def shared_memory_files(process: psutil.Process) -> list[str]:
+    """That have a name."""
+    try:
+        paths = {mapped.path for mapped in process.memory_maps()}
+    except psutil.Error:
+        return []
+    return [path for path in paths if path.startswith("/dev/shm/") and not path.endswith("(deleted)")]
 
 
 def _runs(process: psutil.Process) -> bool:
@@ -119,8 +150,18 @@ def _runs(process: psutil.Process) -> bool:
         return False
 
 
-@pytest.mark.parametrize("words", [LOCKSTEP, IMPALA, A3C], ids=["lockstep", "impala", "a3c"])
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("words", "number", "code"),
+    [
+        (LOCKSTEP, signal.SIGINT, 130),
+        (IMPALA, signal.SIGTERM, 143),
+        (A3C, signal.SIGTERM, 143),
+        pytest.param(LOCKSTEP, signal.SIGTERM, 143, marks=pytest.mark.slow),
+        pytest.param(IMPALA, signal.SIGINT, 130, marks=pytest.mark.slow),
+        pytest.param(A3C, signal.SIGINT, 130, marks=pytest.mark.slow),
+    ],
+    ids=["lockstep-2", "impala-15", "a3c-15", "lockstep-15", "impala-2", "a3c-2"],
+)
 def test_a_signal_ends_a_run_with_everything_saved(
     words: list[str], number: signal.Signals, code: int, tmp_path: Path
 ) -> None:

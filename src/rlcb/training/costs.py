@@ -27,6 +27,14 @@ class Costs(NamedTuple):
     learn: float
 
 
+def choose_learners(config_file: Path, actors: int, cores: int) -> int:
+    """Of every core's time, learning should get the share that it costs; actors divide evenly among learners."""
+    costs = measured(config_file)
+    wanted = cores * costs.learn / (costs.play + costs.learn)
+    fitting = [number for number in range(1, min(actors, max(cores, 1)) + 1) if actors % number == 0]
+    return min(fitting, key=lambda number: abs(number - wanted))
+
+
 def measured(config_file: Path) -> Costs:
     """In a process of its own, which gives its memory back."""
     command = [sys.executable, "-m", "rlcb.training.costs", str(config_file)]

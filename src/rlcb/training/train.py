@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from rlcb.config import Config
+from rlcb.cpu.machine import physical_cores
 from rlcb.cpu.memory import MemoryWatch
 from rlcb.cpu.threads import Threads, apply_threads, threads_of
 from rlcb.errors import UserError
@@ -40,9 +41,7 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False) -> i
             run.clear()
         write_atomically(run.config_file, config_text(config).encode())
         if config.mode != "sequential":
-            from rlcb.training.launch import launch
-
-            return launch(config, run, stop)
+            return _train_in_parallel(config, run, stop)
         threads = threads_of(config)
         apply_threads(threads.number)
         execution = Lockstep(config, Alone())
@@ -50,6 +49,19 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False) -> i
             execution.load(checkpoint["execution"])
         run_loop(config, run, execution, checkpoint, stop, threads, root=os.getpid())
         return stop.exit_code
+
+
+def _train_in_parallel(config: Config, run: RunDir, stop: StopSignal) -> int:
+    from rlcb.training.costs import choose_learners
+    from rlcb.training.launch import launch
+
+    if config.algo == "impala" and config.crew and config.parallel.num_learners is None:
+        print("Measuring what playing and learning cost here, to choose the number of learners …", flush=True)
+        number = choose_learners(run.config_file, config.crew.number, physical_cores())
+        parallel = config.parallel.model_copy(update={"num_learners": number})
+        config = config.model_copy(update={"parallel": parallel})
+        write_atomically(run.config_file, config_text(config).encode())
+    return launch(config, run, stop)
 
 
 def _refuse_if_spent(budget: Budget, run: RunDir, done: dict[str, Any]) -> None:
