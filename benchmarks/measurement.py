@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from typing import IO, Any
 
 import psutil
 
-from rlcb.cpu.memory import tree_pss
+from rlcb.cpu.memory import tree_cpu_seconds, tree_pss
 
 ROOT = Path(__file__).parents[1]
 SAMPLE_SECONDS = 0.5
@@ -32,7 +31,7 @@ class MeasurementFailed(Exception):
 
 def measure(command: list[str], label: str, time_limit: float) -> dict[str, Any]:
     """What the process says in its last line, with the peak memory of its tree."""
-    peak, begin, others_before = 0, perf_counter(), _cpu_seconds_of_others()
+    peak, used, begin, before = 0, 0.0, perf_counter(), _cpu_seconds()
     says = _SignsOfLife(label)
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output, _running(command, output) as child:
         while True:
@@ -43,7 +42,7 @@ def measure(command: list[str], label: str, time_limit: float) -> dict[str, Any]
                 seconds = perf_counter() - begin
                 if seconds > time_limit:
                     raise MeasurementFailed(f"{label}: not done after {time_limit:.0f} seconds") from None
-                peak = max(peak, tree_pss(child.pid))
+                peak, used = max(peak, tree_pss(child.pid)), max(used, tree_cpu_seconds(child.pid))
                 says.alive(seconds, peak)
         output.seek(0)
         lines = output.read().splitlines()
@@ -52,7 +51,7 @@ def measure(command: list[str], label: str, time_limit: float) -> dict[str, Any]
         raise MeasurementFailed(f"{label}: exit code {child.returncode} of {' '.join(command)}\n{tail}")
     result: dict[str, Any] = json.loads(lines[-1])
     seconds = perf_counter() - begin
-    others = (_cpu_seconds_of_others() - others_before) / seconds
+    others = (_cpu_seconds() - before - used) / seconds
     result |= {"peak_memory": peak, "seconds": seconds, "cores_busy_elsewhere": others}
     says.done(result)
     return result
@@ -77,12 +76,12 @@ def _running(command: list[str], output: IO[str]) -> Iterator[subprocess.Popen[b
             child.wait()
 
 
-def _cpu_seconds_of_others() -> float:
-    """CPU time of everything but the measurements that have ended; of the machine's neighbours too (steal)."""
+def _cpu_seconds() -> float:
+    """CPU time of everything; of the machine's neighbours too (steal)."""
     times = psutil.cpu_times()
-    busy = sum(times) - times.idle - times.iowait - times.guest - times.guest_nice  # guests count in user already
-    measured = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return float(busy - measured.ru_utime - measured.ru_stime)
+    return float(
+        sum(times) - times.idle - times.iowait - times.guest - times.guest_nice
+    )  # guests count in user already
 
 
 class _SignsOfLife:

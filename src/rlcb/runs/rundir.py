@@ -7,9 +7,10 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, get_args
 
 from rlcb.config import Config
+from rlcb.config.tree import ALGORITHM_LABELS, Mode
 from rlcb.errors import UserError
 
 SUMMARIES = ("config.yaml", "training_summary.json", "benchmark_metrics.json", "metrics.json")
@@ -81,11 +82,14 @@ class RunDir:
         return lock
 
     def clear(self) -> None:
-        """Remove what an earlier run wrote, and nothing else."""
-        for path in [self.root / name for name in SUMMARIES] + self.checkpoint_files():
+        """Remove what an earlier run wrote, of whichever algorithm and mode, and nothing else."""
+        for path in [self.root / name for name in SUMMARIES] + [self.checkpoints / "evaluation.json"]:
             path.unlink(missing_ok=True)
-        (self.checkpoints / "evaluation.json").unlink(missing_ok=True)
-        shutil.rmtree(self.logs, ignore_errors=True)
+        for algo, label in ALGORITHM_LABELS.items():
+            for mode in get_args(Mode):
+                for path in self.checkpoints.glob(f"{algo}_{mode}_*.pt"):
+                    path.unlink()
+                shutil.rmtree(self.logs.parent / f"{label}_{mode.capitalize()}", ignore_errors=True)
         self.logs.mkdir(parents=True, exist_ok=True)
 
 

@@ -28,11 +28,15 @@ class Costs(NamedTuple):
 
 
 def choose_learners(config_file: Path, actors: int, cores: int) -> int:
-    """Of every core's time, learning should get the share that it costs; actors divide evenly among learners."""
-    costs = measured(config_file)
+    return learners_for(measured(config_file), actors, cores)
+
+
+def learners_for(costs: Costs, actors: int, cores: int) -> int:
+    """At least as many as keep up, where that many divide the actors: a learner that has nothing to do leaves its core
+    to actors, but actors that have nothing to do cannot learn."""
     wanted = cores * costs.learn / (costs.play + costs.learn)
     fitting = [number for number in range(1, min(actors, max(cores, 1)) + 1) if actors % number == 0]
-    return min(fitting, key=lambda number: abs(number - wanted))
+    return next((number for number in fitting if number >= wanted), fitting[-1])
 
 
 def measured(config_file: Path) -> Costs:
