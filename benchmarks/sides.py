@@ -22,9 +22,9 @@ SIDES: dict[str, Side] = {
     "ceiling_ranks": Side("ceiling: each piece alone, 2 processes", ["ceiling", "--run", "parallel"]),
     "impala": Side("this project, IMPALA, 2 actors", ["ours", "--run", "impala"]),
     "a3c": Side("this project, A3C, 2 workers", ["ours", "--run", "a3c"], archs=("nature",)),
-    "sf": Side("Sample Factory as installed", ["peer_sample_factory"], "sample_factory"),
+    "sf": Side("Sample Factory as installed", ["peer_sample_factory"], "sample-factory"),
     "sf_allocator": Side(
-        "Sample Factory, our allocator settings", ["peer_sample_factory", "--allocator"], "sample_factory"
+        "Sample Factory, our allocator settings", ["peer_sample_factory", "--allocator"], "sample-factory"
     ),
     "ceiling_impala": Side("ceiling: IMPALA's pieces, 2 processes", ["ceiling", "--run", "impala"]),
     "ceiling_a3c": Side("ceiling: A3C's pieces, 2 processes", ["ceiling", "--run", "a3c"], archs=("nature",)),
