@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -15,7 +12,7 @@ from typing import Any
 
 import psutil
 
-ROOT = Path(__file__).parents[2]
+from tests.parallel.conftest import records
 
 
 class Run:
@@ -25,9 +22,8 @@ class Run:
         self.place = place
         self.output = place.with_suffix(".out")
         command = [sys.executable, "-m", "rlcb", "train", "--output-dir", str(place), *words]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
         with self.output.open("w") as output:
-            self.process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment)
+            self.process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
 
     def ranks(self) -> list[psutil.Process]:
         """In the order of their numbers."""
@@ -42,17 +38,11 @@ class Run:
         return sorted(found, key=lambda process: process.name())
 
     def tree(self) -> list[psutil.Process]:
-        return [self.process_info(), *self.process_info().children(recursive=True)]
-
-    def process_info(self) -> psutil.Process:
-        return psutil.Process(self.process.pid)
+        top = psutil.Process(self.process.pid)
+        return [top, *top.children(recursive=True)]
 
     def records(self) -> list[dict[str, Any]]:
-        files = list(self.place.glob("logs/*/metrics.jsonl"))
-        if not files:
-            return []
-        lines = files[0].read_text().splitlines(keepends=True)
-        return [json.loads(line) for line in lines if line.endswith("\n")]
+        return records(self.place)
 
     def text(self) -> str:
         return self.output.read_text()
@@ -81,9 +71,11 @@ def running(place: Path, *words: str) -> Iterator[Run]:
         yield run
     finally:
         if run.process.poll() is None:
-            for process in run.tree():
-                with_signal(process, signal.SIGKILL)
+            # The others end with it; killed one by one, nobody would be left to remove what they share.
+            tree = run.tree()
+            run.process.kill()
             run.process.wait(30)
+            psutil.wait_procs(tree, 10)
 
 
 def with_signal(process: psutil.Process, number: int) -> None:

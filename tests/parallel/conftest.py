@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,10 +16,15 @@ from rlcb.runs.checkpoint import load_checkpoint
 TINY_FLAGS = ["--num-envs", "16", "--n-steps", "16", "--env", "starpilot"]  # short episodes
 
 
-def train(place: Path, *words: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+def train(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "rlcb", "train", *TINY_FLAGS, "--output-dir", str(place), *words]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
-    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def records(place: Path) -> list[dict[str, Any]]:
+    """Of metrics.jsonl, as far as it is written."""
+    lines = [line for file in place.glob("logs/*/metrics.jsonl") for line in file.read_text().splitlines(keepends=True)]
+    return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
 def final_state(place: Path) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.test_guides import COMMANDS, value
+from tests.test_guides import COMMANDS, TINY, value
 
 PARALLEL = {
     "train_ppo_parallel.py",
@@ -21,7 +20,6 @@ PARALLEL = {
 }
 TRAINING = [command for command in COMMANDS if command.split()[0] in PARALLEL]
 EVALUATION = [command for command in COMMANDS if command.startswith("evaluate") and "parallel" in command]
-TINY = ["--total-timesteps", "1", "--n-steps", "4", "--batch-size", "null", "--n-epochs", "1"]
 # Total environments that a command line stands for: workers × environments of each.
 TOTALS = {"--num-workers 8": 64, "--num-workers 2": 16, "--num-envs 32": 128, "ppo_parallel_ryzen7": 64,
           "impala_parallel_ryzen7": 48}  # fmt: skip
@@ -31,8 +29,7 @@ def run(words: list[str], place: Path) -> str:
     if not (place / "config").exists():
         (place / "config").symlink_to(ROOT / "config")
     command = [sys.executable, str(ROOT / words[0]), *words[1:]]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

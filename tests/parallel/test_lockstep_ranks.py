@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 from rlcb.training.assembly import make_policy
 from tests.conftest import tiny_config
-from tests.parallel.conftest import final_state, train
+from tests.parallel.conftest import final_state, records, train
 
 STEPS = 16 * 16
 # Of the way that the weights have come. Convolutions of one or two pictures round differently from those of four and
@@ -30,11 +29,6 @@ def parallel(algo: str, workers: int, *more: str) -> list[str]:
 def sequential(algo: str) -> list[str]:
     words = parallel(algo, 1)
     return [*words[:2], "--num-threads", "1", *words[6:]]
-
-
-def records(place: Path) -> list[dict[str, Any]]:
-    (file,) = place.glob("logs/*/metrics.jsonl")
-    return [json.loads(line) for line in file.read_text().splitlines()]
 
 
 def initial_weights() -> dict[str, torch.Tensor]:

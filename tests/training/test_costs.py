@@ -26,7 +26,7 @@ def test_learners_keep_up_where_they_can(play: float, learn: float, actors: int,
 
 
 def test_costs_are_measured(tmp_path: Path) -> None:
-    """Learning from a sample costs more than playing it: it takes a pass forward, as playing does, and one back."""
+    """In seconds per sample, of both, from a process that reads a configuration and prints."""
     config = tiny_config("impala", {"mode": "parallel", "parallel.num_actors": 2, "training.batch_size": None})
     write_atomically(tmp_path / "config.yaml", config_text(config).encode())
     costs = measured(tmp_path / "config.yaml")

@@ -58,7 +58,7 @@ class ActorLearner:
         self._slots = [[shared_rollout(self._length, self._n_envs) for _ in range(SLOTS)] for _ in self._actors]
         self._ready: deque[tuple[int, Filled]] = deque()
         self._crew: Crew | None = None
-        self._update = self._step = self._late = 0
+        self._update = self._late = 0
 
     def started(self) -> list[int]:
         self._begin().wait_until_ready()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlcb.config import Config
 from rlcb.cpu.phases import Phases
@@ -21,10 +21,13 @@ from rlcb.training.ranks import Together
 from rlcb.training.signals import StopSignal
 from rlcb.training.train import newest_checkpoint, run_loop
 
+if TYPE_CHECKING:
+    from rlcb.training.launch import Handoff  # which imports this module
+
 EXECUTIONS: dict[str, Any] = {"ppo": Lockstep, "a2c": Lockstep, "impala": ActorLearner, "a3c": Hogwild}
 
 
-def main(config: Config, handoff: Any) -> int | str:
+def main(config: Config, handoff: Handoff) -> int | str:
     """Returns the exit code of the run, or why it failed: in rank 0, which knows. Whoever ends otherwise is lost."""
     index = int(os.environ["RANK"])
     os.setsid()  # Ctrl-C goes to the launcher alone, which passes it on

@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from rlcb.algorithms import Ranks as Reduction
 from rlcb.cpu.phases import Phases
 from rlcb.errors import PeerLost
 
@@ -21,15 +22,11 @@ STORE_FILE = "RLCB_STORE_FILE"  # where ranks of one machine find each other; wi
 START_SECONDS = 300.0
 
 
-class Ranks(Protocol):
-    """What `rlcb.algorithms.Ranks` asks, and who we are."""
+class Ranks(Reduction, Protocol):
+    """What algorithms ask of the others, and who we are among them."""
 
     index: int
     size: int
-
-    def sum(self, values: Tensor) -> None: ...
-
-    def mean(self, values: Tensor) -> None: ...
 
 
 class Alone:
