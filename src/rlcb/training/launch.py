@@ -33,8 +33,8 @@ def launch(config: Config, run: RunDir, stop: StopSignal) -> int:
     from rlcb.training.rank import main as rank
 
     logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)  # we say what happened in our own lines
-    if EXECUTIONS[config.algo] is Lockstep:  # others have a crew that plays
-        multiprocessing.set_forkserver_preload(["rlcb.training.warm"])
+    plays = EXECUTIONS[config.algo] is Lockstep  # others have a crew that does
+    multiprocessing.set_forkserver_preload(["rlcb.training.warm" if plays else "rlcb.training.ready"])
     with tempfile.TemporaryDirectory(prefix="rlcb-") as folder:
         handoff = Handoff(Path(folder))
         stop.then(handoff.forward)
