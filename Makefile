@@ -5,12 +5,14 @@ BIN := $(VENV)/bin
 ARGS ?=
 DURATION ?= 1.0
 EPISODES ?= 100
+SUITE_DURATION ?= 0.02
 RUN := runs/quickstart_$(shell date +%Y%m%d-%H%M%S)
 
 .DEFAULT_GOAL := help
 .PHONY: quickstart install test test-slow lint help train train-timed train-fast train-impala train-impala-timed \
 	train-parallel train-parallel-timed train-impala-parallel train-impala-parallel-timed train-a2c train-a3c \
-	evaluate evaluate-ppo evaluate-impala tensorboard bench prove-learning lock docs clean
+	evaluate evaluate-ppo evaluate-impala benchmark compare demo tensorboard bench profile prove-learning \
+	prove-parallel lock docs clean
 
 $(VENV)/.installed: requirements.txt requirements-dev.txt pyproject.toml setup.sh
 	@./setup.sh $(VENV) --dev
@@ -82,14 +84,33 @@ evaluate-ppo: $(VENV)/.installed  ## Evaluate the newest PPO checkpoint
 evaluate-impala: $(VENV)/.installed  ## Evaluate the newest IMPALA checkpoint
 	$(BIN)/rlcb evaluate --algorithm impala --num-episodes $(EPISODES) --deterministic $(ARGS)
 
+benchmark: $(VENV)/.installed  ## The guides' comparison of PPO and IMPALA with SUITE_DURATION hours each (0.02)
+	$(BIN)/rlcb suite config/suites/workflow.yaml --duration $(SUITE_DURATION) --num-episodes $(EPISODES) --output benchmarks/workflow_$(SUITE_DURATION)h $(ARGS)
+
 tensorboard: $(VENV)/.installed  ## Show the curves of all runs in a browser
-	$(BIN)/tensorboard --logdir_spec runs:runs,benchmarks:benchmarks,logs:logs $(ARGS)
+	$(BIN)/tensorboard --reload_multifile true --logdir_spec runs:runs,benchmarks:benchmarks,logs:logs $(ARGS)
+
+compare: $(VENV)/.installed  ## Compare what train-timed and train-parallel-timed have left
+	$(BIN)/python compare_results.py --sequential ./benchmarks/sequential_1h --parallel ./benchmarks/parallel_1h \
+		--output ./benchmarks/comparison.png $(ARGS)
+
+demo: $(VENV)/.installed  ## Three short runs, evaluation, videos and a report, in under ten minutes
+	$(BIN)/rlcb suite config/suites/demo.yaml
+	$(BIN)/rlcb compare benchmarks/demo --output benchmarks/demo/comparison.png > /dev/null
+	$(BIN)/rlcb report benchmarks/demo --videos --output benchmarks/demo/report.html
 
 bench: $(VENV)/.installed  ## Speed and memory against Stable-Baselines3 and Sample Factory, in one run (80 minutes)
 	$(BIN)/python -m benchmarks.bench $(ARGS)
 
+profile: $(VENV)/.installed  ## Where the time of learning and acting goes, by operation
+	$(BIN)/python -m benchmarks.profiling
+
 prove-learning: $(VENV)/.installed  ## PPO against its published CoinRun curve (about an hour); writes docs/results/
 	$(BIN)/python -m benchmarks.published_curve $(ARGS)
+
+prove-parallel: $(VENV)/.installed  ## All algorithms, one process and several, ten minutes each; writes docs/results/
+	$(BIN)/rlcb suite config/suites/learning.yaml $(ARGS)
+	$(BIN)/python -m benchmarks.learning_pairs
 
 docs: $(VENV)/.installed  ## Write the configuration reference in docs/ anew
 	$(BIN)/python tools/reference.py

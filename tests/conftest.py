@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -32,6 +33,23 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A very short run of PPO."""
+    from rlcb.training.train import train
+
+    folder = tmp_path_factory.mktemp("trained")
+    settings = {"training.total_timesteps": 128, "hardware.num_threads": 1, "logging.output_dir": str(folder)}
+    assert train(tiny_config("ppo", settings)) == 0
+    return folder
+
+
+@pytest.fixture
+def checkpoint(trained: Path, tmp_path: Path) -> Path:
+    """Its checkpoint, alone in an empty directory."""
+    return Path(shutil.copy(trained / "checkpoints/ppo_sequential_final.pt", tmp_path))
 
 
 @pytest.fixture

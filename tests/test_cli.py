@@ -35,7 +35,7 @@ def test_doors_fix_what_they_are_named_for(rlcb: Callable[..., subprocess.Comple
 def test_commands_are_listed(rlcb: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     done = rlcb("--help")
     assert done.returncode == 0
-    for command in ("train", "evaluate", "check"):
+    for command in ("train", "evaluate", "compare", "plot", "report", "suite", "video", "check"):
         assert command in done.stdout
     assert rlcb("--version").stdout.startswith("rlcb ")
     unknown = rlcb("trian")

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from rlcb.cli import COMMANDS
 from tests.conftest import ROOT
 
 DOCUMENTS = [
@@ -44,7 +45,7 @@ def test_flags_that_documents_name_exist() -> None:
         subprocess.run(
             [sys.executable, "-m", "rlcb", command, "--help"], capture_output=True, text=True, check=True, timeout=60
         ).stdout
-        for command in ("train", "evaluate", "check")
+        for command in COMMANDS
     ]
     known = set(re.findall(r"--[a-z-]+", " ".join(texts)))
     for document in DOCUMENTS:

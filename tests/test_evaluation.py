@@ -11,37 +11,19 @@ import numpy as np
 import pytest
 import torch
 
+from rlcb.agent import Player
+from rlcb.envs.levels import Levels
 from rlcb.envs.procgen import N_ACTIONS, OBS_SHAPE, ProcgenVectorEnv
-from rlcb.evaluation import Levels, Result, play
+from rlcb.evaluation import Result, play
 from rlcb.policy import Policy
-from rlcb.video import Recorder
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkpoint of a very short run."""
-    from rlcb.config import Override, load_config
-    from rlcb.training.train import train
-
-    folder = tmp_path_factory.mktemp("trained")
-    settings = {"env.num_envs": 8, "training.n_steps": 16, "training.batch_size": 64, "training.total_timesteps": 128}
-    overrides = [Override(path, value, path) for path, value in settings.items()]
-    assert train(load_config(None, [*overrides, Override("logging.output_dir", str(folder), "")])) == 0
-    return folder / "checkpoints/ppo_sequential_final.pt"
-
-
-@pytest.fixture
-def checkpoint(trained: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copy(trained, tmp_path / "ppo_sequential_final.pt"))
-
-
 def result(episodes: int, envs: int, seed: int = 0, deterministic: bool = False) -> Result:
     policy = Policy("nature", OBS_SHAPE, N_ACTIONS, seed=1)
-    levels = Levels("train", 0, 200)
-    with closing(ProcgenVectorEnv("bigfish", envs, seed=seed)) as vector, Recorder(None) as recorder:
-        return play(vector, policy, levels, episodes, deterministic, seed, recorder)
+    with closing(ProcgenVectorEnv("bigfish", envs, seed=seed)) as vector:
+        return play(vector, Player(policy, envs, deterministic, seed), Levels("train", 0, 200), episodes)
 
 
 def test_every_environment_plays_its_share() -> None:
@@ -150,12 +132,18 @@ def test_without_a_checkpoint_the_newest_is_taken(rlcb: Run, checkpoint: Path) -
     assert "benchmarks/one/checkpoints/ppo_sequential_final.pt" in done.stdout
 
 
-def test_rendering_writes_a_video(rlcb: Run, checkpoint: Path) -> None:
-    done = rlcb("evaluate", "--checkpoint", checkpoint.name, "--num-episodes", "1", "--env", "leaper", "--render")
+def test_rendering_without_a_display_writes_a_video(rlcb: Run, checkpoint: Path) -> None:
+    words = ["--checkpoint", checkpoint.name, "--num-episodes", "5", "--env", "fruitbot", "--num-threads", "1"]
+    done = rlcb("evaluate", *words, "--render", DISPLAY="", WAYLAND_DISPLAY="")
     assert done.returncode == 0, done.stderr
-    import imageio.v2 as imageio
+    assert "Video: ppo_sequential_final_train.mp4" in done.stdout
+    shown = json.loads((checkpoint.parent / "evaluation.json").read_text())
+    import av
 
-    frames = imageio.get_reader(checkpoint.parent / "ppo_sequential_final_train.gif")
-    assert frames.get_data(0).shape[:2] == (256, 256)
-    assert len(frames) > 1
-    assert frames.get_data(0).std() > 10
+    with av.open(str(checkpoint.parent / "ppo_sequential_final_train.mp4")) as video:
+        frames = [frame.to_ndarray(format="rgb24") for frame in video.decode(video=0)]
+    lengths = shown["ppo_sequential_final.pt"]["procgen-fruitbot-v0"]["train"]["lengths"]
+    assert len(frames) == 1 + max(lengths[:4])  # four of the five are shown, from before their first step
+    assert frames[0].shape == (512, 512, 3)
+    rlcb("evaluate", *words)
+    assert json.loads((checkpoint.parent / "evaluation.json").read_text()) == shown

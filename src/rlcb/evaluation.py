@@ -4,47 +4,32 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from rlcb.config import Config
-from rlcb.config.tree import ALGORITHM_LABELS
-from rlcb.envs.procgen import N_ACTIONS, OBS_SHAPE, ProcgenVectorEnv
-from rlcb.envs.randomness import EVALUATION, EnvRandomness
+from rlcb.agent import Player, find_checkpoint, load_agent, newest_checkpoint
+from rlcb.config.tree import ALGORITHM_LABELS, EnvSettings
+from rlcb.envs.levels import Levels, training_levels, unseen_levels
+from rlcb.envs.procgen import N_ACTIONS, OBS_SHAPE, ProcgenVectorEnv, make_envs
 from rlcb.errors import UserError
 from rlcb.games import game_id
-from rlcb.policy import Policy
-from rlcb.runs.checkpoint import DamagedCheckpoint, load_checkpoint
+from rlcb.runs.evaluations import log_evaluation, log_folder
 from rlcb.runs.files import write_json
-from rlcb.video import Recorder
+from rlcb.video.show import Show
+from rlcb.video.window import Window
+from rlcb.video.writers import VideoFile
 
 MAX_ENVS = 100
-RUN_FOLDERS = ("runs", "benchmarks", "checkpoints")
+TILES = 4  # environments that are shown
+VIDEO_FPS, WINDOW_FPS = 15, 30
 RULE = "=" * 60
-_NOISE_STEPS = 64  # steps of noise drawn at a time
-
-
-@dataclass(frozen=True)
-class Levels:
-    """A set of levels: `count` from `start` on, or all of them."""
-
-    name: str
-    start: int
-    count: int  # 0 for all
-
-    def __str__(self) -> str:
-        return f"{self.name} ({'all levels' if self.count == 0 else self._range()})"
-
-    def _range(self) -> str:
-        last = self.start + self.count - 1
-        return f"levels from {self.start} on" if last >= 2**31 - 2 else f"levels {self.start} to {last}"
 
 
 @dataclass(frozen=True)
@@ -100,127 +85,105 @@ def evaluate(
 
     Without a checkpoint it is the newest (of the algorithm) in the folders where runs are.
     """
-    file = _newest(algorithm) if checkpoint is None else _find(checkpoint)
-    content = _load(file)
-    config = Config.model_validate(content["config"])
+    agent = load_agent(newest_checkpoint(algorithm) if checkpoint is None else find_checkpoint(checkpoint))
+    file, config = agent.file, agent.config
     label = ALGORITHM_LABELS[config.algo]
     if algorithm is not None and algorithm.lower() != config.algo:
         raise UserError(f"--algorithm {algorithm}: {file.name} was trained with {label}; leave the flag out")
     env = config.env if game is None else config.env.model_copy(update={"name": game_id(game)})
-    chosen = _levels(config, levels)
-    policy = Policy(config.model.arch, OBS_SHAPE, N_ACTIONS)
-    policy.load_state_dict(content["execution"]["model"])
+    chosen = _levels(env, levels)
     _print_header(label if titled else None, env.name, file)
     if env.name != config.env.name:
         print(f"Warning: trained on {config.env.name}, evaluated on {env.name}\n")
     results = []
+    n_envs = min(num_episodes, MAX_ENVS)
     for part in chosen:
-        video = file.with_name(f"{file.stem}_{part.name}.gif") if render else None
-        envs = ProcgenVectorEnv(
-            env.name,
-            min(num_episodes, MAX_ENVS),
-            seed=seed,
-            distribution_mode=env.distribution_mode,
-            num_levels=part.count,
-            start_level=part.start,
-            render_mode="rgb_array" if render else None,
-        )
-        with closing(envs), Recorder(video) as recorder:
-            result = play(envs, policy, part, num_episodes, deterministic, seed, recorder)
+        player = Player(agent.policy, n_envs, deterministic, seed)
+        with closing(ProcgenVectorEnv(env.name, n_envs, **_options(env, part, seed))) as envs:
+            if render:
+                with _show(env, part, seed, n_envs, file) as show:
+                    result = play(envs, player, part, num_episodes, show)
+            else:
+                result = play(envs, player, part, num_episodes)
         print("\n" + result.block(f"{label} Evaluation Results" if titled else "Evaluation Results"))
-        if video is not None:
-            print(f"Video: {video}")
         results.append(result)
     if len(results) == 2:
-        gap = results[0].rewards.mean() - results[1].rewards.mean()
-        print(f"Generalisation gap (train - test): {gap:.2f}")
+        print(f"Generalisation gap (train - test): {_gap(results):.2f}")
     written = _write(file, env.name, deterministic, seed, results)
     print(f"Results saved to: {written}")
+    logs = log_folder(file, config)
+    if logs is not None and env.name == config.env.name:  # another game would be another curve
+        log_evaluation(logs, agent.timesteps, _scalars(results))
     return results
 
 
-def play(
-    envs: ProcgenVectorEnv,
-    policy: Policy,
-    levels: Levels,
-    num_episodes: int,
-    deterministic: bool,
-    seed: int,
-    recorder: Recorder,
-) -> Result:
+def play(envs: ProcgenVectorEnv, player: Player, levels: Levels, num_episodes: int, show: Show | None = None) -> Result:
     """Every environment plays a share of the episodes that is fixed beforehand: as many from each (or one more, where
     they do not divide). Taking the first to finish instead would favour short episodes."""
     n_envs = envs.num_envs
     left = np.full(n_envs, num_episodes // n_envs)
     left[: num_episodes % n_envs] += 1
-    randomness = EnvRandomness(seed, range(n_envs), EVALUATION)
-    noise = torch.zeros(_NOISE_STEPS, n_envs, N_ACTIONS)
     rewards: list[list[float]] = [[] for _ in range(n_envs)]
     lengths: list[list[int]] = [[] for _ in range(n_envs)]
     obs, _ = envs.reset()
-    step = 0
     with tqdm(total=num_episodes, desc="Evaluating", file=sys.stdout, mininterval=0.5) as bar:
         while left.any():
-            if not deterministic and step % _NOISE_STEPS == 0:
-                noise = randomness.gumbel(step, _NOISE_STEPS, N_ACTIONS)
-            playing = np.flatnonzero(left)  # the network rests for environments that are through
-            actions = np.zeros(n_envs, np.int64)
-            chosen = policy.act(torch.from_numpy(obs[playing]), noise[step % _NOISE_STEPS, playing])[0]
-            actions[playing] = chosen.numpy()
+            playing = left > 0
+            actions = player.actions(obs, playing)
             obs, _, dones, _, infos = envs.step(actions)
-            recorder.add(envs, playing)
-            for env in np.flatnonzero(dones & (left > 0)):
+            if show is not None:
+                show.follow(actions, playing)
+            for env in np.flatnonzero(dones & playing):
                 rewards[env].append(float(infos["episode"]["r"][env]))
                 lengths[env].append(int(infos["episode"]["l"][env]))
                 left[env] -= 1
                 bar.update()
-            step += 1
     return Result(levels, np.concatenate(rewards), np.concatenate(lengths).astype(np.float64))
 
 
-def _levels(config: Config, wanted: str) -> list[Levels]:
-    env = config.env
-    train = Levels("train", env.start_level, env.num_levels)
+@contextmanager
+def _show(env: EnvSettings, levels: Levels, seed: int, n_envs: int, file: Path) -> Iterator[Show]:
+    """The first environments once more, in a window or a video. Large pictures cost more than playing does, so those
+    that nobody sees are not drawn."""
+    shown = slice(0, min(TILES, n_envs))
+    envs = make_envs(env.name, n_envs, part=shown, render_mode="rgb_array", **_options(env, levels, seed))
+    window = Window.open(f"{file.name}, {env.name}, {levels}", WINDOW_FPS)
+    with closing(envs), window or VideoFile(file.with_name(f"{file.stem}_{levels.name}.mp4"), VIDEO_FPS) as screen:
+        yield Show(envs, training_levels(env), screen)
+    if isinstance(screen, VideoFile):
+        print(f"Video: {screen.path}")
+
+
+def _options(env: EnvSettings, levels: Levels, seed: int) -> dict[str, Any]:
+    return {
+        "seed": seed,
+        "distribution_mode": env.distribution_mode,
+        "num_levels": levels.count,
+        "start_level": levels.start,
+    }
+
+
+def _levels(env: EnvSettings, wanted: str) -> list[Levels]:
     if wanted == "train":
-        return [train]
-    if env.num_levels == 0:
-        raise UserError(f"--levels {wanted}: the agent was trained on all levels, none is unseen; use --levels train")
-    first = env.start_level + env.num_levels
-    test = Levels("test", first, 2**31 - 1 - first)
-    return [train, test] if wanted == "both" else [test]
+        return [training_levels(env)]
+    unseen = unseen_levels(env, wanted)
+    return [training_levels(env), unseen] if wanted == "both" else [unseen]
 
 
-def _newest(algorithm: str | None) -> Path:
-    name = f"{algorithm.lower()}_*.pt" if algorithm else "*.pt"
-    files = [file for folder in RUN_FOLDERS for file in Path(folder).rglob(name)]
-    if not files:
-        raise UserError(f"--checkpoint: no {name} in {', '.join(RUN_FOLDERS)}; train first, or name a checkpoint")
-    return max(files, key=lambda file: file.stat().st_mtime)
+def _gap(results: list[Result]) -> float:
+    train, test = results
+    return float(train.rewards.mean() - test.rewards.mean())
 
 
-def _find(path: Path) -> Path:
-    """The checkpoint file; for the directory of a run, its newest."""
-    if path.is_file():
-        return path
-    if path.is_dir():
-        files = sorted(path.rglob("*.pt"), key=lambda file: file.stat().st_mtime)
-        if files:
-            return files[-1]
-        raise UserError(f"--checkpoint {path}: no checkpoint in this directory; train first, or name another")
-    near = path.parent
-    while not near.is_dir() and near != near.parent:
-        near = near.parent
-    too_wide = near.resolve() in (Path("/"), Path.home())  # looking through all of it would take minutes
-    found = [] if too_wide else sorted(near.rglob("*.pt"))[:8]
-    listing = f"there are {', '.join(map(str, found))}" if found else f"none in {near}/ either; train first"
-    raise UserError(f"--checkpoint {path}: no such file; {listing}")
-
-
-def _load(file: Path) -> dict[str, Any]:
-    try:
-        return load_checkpoint(file)
-    except DamagedCheckpoint as damage:
-        raise UserError(f"--checkpoint {damage}; use another checkpoint") from damage
+def _scalars(results: list[Result]) -> dict[str, float]:
+    """As TensorBoard shows them."""
+    scalars = {}
+    for result in results:
+        scalars[f"evaluation/{result.levels.name}_reward_mean"] = float(result.rewards.mean())
+        scalars[f"evaluation/{result.levels.name}_reward_std"] = float(result.rewards.std())
+    if len(results) == 2:
+        scalars["evaluation/generalisation_gap"] = _gap(results)
+    return scalars
 
 
 def _print_header(label: str | None, env: str, file: Path) -> None:

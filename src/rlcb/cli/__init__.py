@@ -1,4 +1,4 @@
-"""The command line: `rlcb train`, `rlcb evaluate`, `rlcb check`. No torch until a command is sure to need it."""
+"""The command line, `rlcb train` and its siblings. No torch until a command is sure to need it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NoReturn, Protocol
 
 from rlcb import __version__
-from rlcb.cli import check, evaluate, train
+from rlcb.cli import check, compare, evaluate, plot, report, suite, train, video
 from rlcb.cli.parser import Door, Parser, parse
 from rlcb.errors import TrainingFailed, UserError
 
@@ -24,7 +24,16 @@ class Command(Protocol):
     def run(self, args: argparse.Namespace, door: Door) -> int: ...
 
 
-COMMANDS: dict[str, Command] = {"train": train, "evaluate": evaluate, "check": check}
+COMMANDS: dict[str, Command] = {
+    "train": train,
+    "evaluate": evaluate,
+    "video": video,
+    "suite": suite,
+    "compare": compare,
+    "plot": plot,
+    "report": report,
+    "check": check,
+}
 
 __all__ = ["Door", "main"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from rlcb.cli.parser import Door, Parser
+from rlcb.cli.parser import NO_LIMIT, Door, Parser, whole_numbers
 from rlcb.errors import UserError
 from rlcb.games import game_name
 
@@ -24,25 +24,18 @@ def add_flags(parser: Parser, door: Door) -> None:
     )
     parser.add_argument("--seed", default="0", help="which levels come up, and the sampled actions (default: 0)")
     parser.add_argument(
-        "--render", action="store_true", help="write a video of the first episodes beside the checkpoint"
+        "--render",
+        action="store_true",
+        help="show the first episodes in a window, or write a video beside the checkpoint where there is no display",
     )
     parser.add_argument("--num-threads", default=None, metavar="N", help="threads of torch")
 
 
 def run(args: argparse.Namespace, door: Door) -> int:
-    problems = list(args.problems)
-    numbers = {}
-    for name, least in (("num_episodes", 1), ("seed", 0), ("num_threads", 1)):
-        text = getattr(args, name)
-        if text is None:
-            continue
-        if text.isdecimal() and least <= int(text) < 2**31:
-            numbers[name] = int(text)
-        else:
-            flag = "--" + name.replace("_", "-")
-            problems.append(
-                f"{flag} {text} is not a whole number from {least} on; for example {flag} {max(least, 100)}"
-            )
+    numbers, problems = whole_numbers(
+        args, {"num_episodes": (1, NO_LIMIT), "seed": (0, NO_LIMIT), "num_threads": (1, NO_LIMIT)}
+    )
+    problems = args.problems + problems
     if args.levels not in ("train", "test", "both"):
         problems.append(f"--levels {args.levels} is not a choice; use train, test or both")
     if args.env is not None:

@@ -11,6 +11,8 @@ from typing import NoReturn
 
 from rlcb.errors import UserError
 
+NO_LIMIT = 2**31 - 1  # none that anybody would come to
+
 
 @dataclass(frozen=True)
 class Door:
@@ -56,6 +58,23 @@ def parse(parser: Parser, words: list[str]) -> argparse.Namespace:
         value_follows = word.startswith("-") and "=" not in word
     args.problems = problems
     return args
+
+
+def whole_numbers(args: argparse.Namespace, limits: dict[str, tuple[int, int]]) -> tuple[dict[str, int], list[str]]:
+    """Of the flags named, those that were given, and a complaint about each that is not between its limits."""
+    numbers, problems = {}, []
+    for name, (least, most) in limits.items():
+        text = getattr(args, name)
+        if text is None:
+            continue
+        if text.isdecimal() and least <= int(text) <= most:
+            numbers[name] = int(text)
+        else:
+            flag = "--" + name.replace("_", "-")
+            limit = f"from {least} on" if most >= NO_LIMIT else f"from {least} to {most}"
+            example = min(max(least, 100), most)
+            problems.append(f"{flag} {text} is not a whole number {limit}; for example {flag} {example}")
+    return numbers, problems
 
 
 def _all_flags(parser: argparse.ArgumentParser) -> list[str]:

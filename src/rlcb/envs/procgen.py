@@ -124,6 +124,10 @@ class ProcgenVectorEnv(VectorEnv[NDArray[np.uint8], NDArray[np.integer[Any]], An
             return None
         return np.stack([info["rgb"] for info in self._procgen.get_info()])
 
+    def scenes(self) -> list[tuple[NDArray[np.uint8], int]]:
+        """Large picture [512, 512, 3] and number of the level, of every environment."""
+        return [(info["rgb"], int(info["level_seed"])) for info in self._procgen.get_info()]
+
     def close_extras(self, **kwargs: Any) -> None:
         self._procgen.close()
 

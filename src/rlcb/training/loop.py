@@ -53,6 +53,7 @@ class Training:
         self._recent: deque[tuple[int, float]] = deque(maxlen=FINAL_FPS_UPDATES + 1)  # (timesteps, seconds)
 
     def run(self, stop: StopSignal) -> Summary:
+        self._log.begin(self._config)
         self._begin = self._saved_at = perf_counter()
         self._cpu_begin = tree_cpu_seconds(self._memory.root)
         self._recent.append((self.timesteps, self.seconds))
@@ -201,6 +202,7 @@ class Training:
 
     def write_summary(self, summary: Summary) -> None:
         root = self._run.root
+        self._log.end(summary.training_summary())
         write_json(root / "training_summary.json", summary.training_summary())
         write_json(root / "benchmark_metrics.json", summary.benchmark_metrics())
         write_json(root / "metrics.json", as_columns(read_json_lines(self._log.file)))

@@ -1,0 +1,77 @@
+"""Where the time of a gradient and of an acting pass goes, by operation, beside what the cores can multiply at most.
+
+`make profile`: one thread, nothing else running.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+
+from rlcb.cpu.allocator import keep_freed_memory
+from rlcb.cpu.threads import apply_threads, prepare_threads
+
+SECONDS = 2.0
+TOP = 8
+
+
+def main() -> None:
+    keep_freed_memory()
+    prepare_threads(1)
+    import torch
+
+    from rlcb.policy import Policy
+    from rlcb.training.flat import FlatParameters
+
+    apply_threads(1)
+    peak = _gemm_peak()
+    print(f"Matrix product, 2048 x 2048, one thread: {peak:.0f} GFLOP/s")
+    for arch, batch in (("nature", 512), ("impala", 256)):
+        policy = Policy(arch, (64, 64, 3), 15)
+        FlatParameters(policy)
+        obs = torch.randint(0, 255, (batch, 64, 64, 3), dtype=torch.uint8)
+        actions, noise = torch.zeros(batch, dtype=torch.int64), torch.zeros(16, 15)
+
+        def learn(policy: Policy = policy, obs: torch.Tensor = obs, actions: torch.Tensor = actions) -> None:
+            log_probs, entropies, values = policy.evaluate_actions(obs, actions)
+            (log_probs.mean() + entropies.mean() + values.square().mean()).backward()  # type: ignore[no-untyped-call]
+
+        def act(policy: Policy = policy, obs: torch.Tensor = obs, noise: torch.Tensor = noise) -> None:
+            policy.act(obs[:16], noise)
+
+        for name, call, samples in ((f"{arch}: gradient of {batch}", learn, batch), (f"{arch}: acting on 16", act, 16)):
+            _print_profile(name, call, samples)
+
+
+def _gemm_peak() -> float:
+    import torch
+
+    a, b, out = (torch.randn(2048, 2048) for _ in range(3))
+    return 2 * 2048**3 / _seconds(lambda: torch.mm(a, b, out=out)) / 1e9
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    call()
+    calls, begin = 0, perf_counter()
+    while perf_counter() - begin < SECONDS:
+        call()
+        calls += 1
+    return (perf_counter() - begin) / calls
+
+
+def _print_profile(name: str, call: Callable[[], object], samples: int) -> None:
+    from torch.profiler import profile
+
+    each = _seconds(call) / samples
+    with profile() as recorded:
+        for _ in range(3):
+            call()
+    events = sorted(recorded.key_averages(), key=lambda event: -event.self_cpu_time_total)
+    total = sum(event.self_cpu_time_total for event in events)
+    print(f"\n{name}: {1e6 * each:.0f} µs per sample")
+    for event in events[:TOP]:
+        print(f"  {100 * event.self_cpu_time_total / total:5.1f}%  {event.key}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,244 @@
+"""What the directory of a run says of it. Whatever is missing or damaged is named, and the rest is read."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+
+from rlcb.errors import UserError
+from rlcb.runs.files import read_json_lines
+
+Floats = NDArray[np.float64]
+MARKS = ("config.yaml", "training_summary.json", "benchmark_metrics.json")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One quantity over a run: a point for every line of metrics.jsonl that has it."""
+
+    steps: Floats
+    seconds: Floats
+    values: Floats
+
+    def at(self, steps: float) -> float | None:
+        """The value at so many environment steps, between two points on the line that joins them."""
+        if not len(self.steps) or steps < self.steps[0] or steps > self.steps[-1]:
+            return None
+        return float(np.interp(steps, self.steps, self.values))
+
+    def first_at_least(self, value: float) -> tuple[float, float] | None:
+        """Steps and seconds at which the value is first reached."""
+        reached = np.flatnonzero(self.values >= value)
+        return (float(self.steps[reached[0]]), float(self.seconds[reached[0]])) if len(reached) else None
+
+
+@dataclass(frozen=True)
+class Run:
+    root: Path
+    config: dict[str, Any]
+    summary: dict[str, Any]  # as in training_summary.json; from the metrics where there is none
+    history: list[dict[str, Any]]
+    evaluation: dict[str, dict[str, Any]]  # by levels: train, test
+    gaps: tuple[str, ...]  # what is missing, damaged or not over yet
+
+    @property
+    def name(self) -> str:
+        return self.root.resolve().name
+
+    @property
+    def algorithm(self) -> str:
+        """PPO"""
+        return str(self.summary.get("algorithm") or self.config.get("algo", "?")).upper()
+
+    @property
+    def mode(self) -> str:
+        """Sequential"""
+        return str(self.summary.get("mode") or self.config.get("mode", "?")).capitalize()
+
+    @property
+    def label(self) -> str:
+        return f"{self.algorithm} {self.mode}"
+
+    @property
+    def status(self) -> str:
+        return str(self.summary.get("status", "unfinished"))
+
+    def number(self, name: str) -> float | None:
+        value = self.summary.get(name)
+        return float(value) if isinstance(value, int | float) else None
+
+    def setting(self, path: str) -> Any:
+        """Of the configuration: `env.name`."""
+        value: Any = self.config
+        for key in path.split("."):
+            value = value.get(key) if isinstance(value, dict) else None
+        return value
+
+    def curve(self, name: str) -> Curve:
+        records = [record for record in self.history if isinstance(record.get(name), int | float)]
+        columns = ("timesteps", "time/elapsed_seconds", name)
+        return Curve(*(np.array([record.get(column, np.nan) for record in records], float) for column in columns))
+
+    @cached_property
+    def rewards(self) -> Curve:
+        return self.curve("rollout/ep_reward_mean")
+
+
+def find_runs(path: Path) -> list[Path]:
+    """The run in this directory, or the runs in the directories below it."""
+    if not path.exists():
+        raise UserError(f"{path}: no such directory; {_nearby(path)}")
+    if path.is_file():
+        raise UserError(f"{path} is a file; name the directory of a run")
+    if _holds_a_run(path):
+        return [path]
+    below = sorted({file.parent for mark in MARKS for file in path.glob(f"*/{mark}")})
+    below += sorted({file.parents[2] for file in path.glob("*/logs/*/metrics.jsonl")} - set(below))
+    if not below:
+        raise UserError(f"{path}: no run in it (no {', '.join(MARKS)} and no logs); {_nearby(path)}")
+    return below
+
+
+def _holds_a_run(path: Path) -> bool:
+    return any((path / mark).exists() for mark in MARKS) or any(path.glob("logs/*/metrics.jsonl"))
+
+
+def _nearby(path: Path) -> str:
+    folder = path.parent
+    names = sorted(str(other) for other in folder.glob("*") if other.is_dir() and _holds_a_run(other))[:6]
+    return f"there are {', '.join(names)}" if names else f"no run in {folder} either; train first"
+
+
+def read_run(root: Path) -> Run:
+    gaps: list[str] = []
+    config = _read(root / "config.yaml", yaml.safe_load, gaps)
+    history = _history(root, config, gaps)
+    written = _read(root / "training_summary.json", json.loads, [])
+    if not written:
+        written = _of_benchmark(_read(root / "benchmark_metrics.json", json.loads, []))
+    running = _is_running(root)
+    reached = history[-1].get("timesteps", 0) if history else 0
+    if written and not (running and reached > written.get("total_timesteps", 0)):
+        summary = written
+    else:
+        summary = {**_from_history(history), "status": "unfinished"}
+    if running:
+        summary = {**summary, "status": "running"}
+    if summary.get("status") != "finished":
+        gaps.append(f"the run is {summary.get('status', 'unfinished')}; its figures are those so far")
+    return Run(root, config, summary, history, _evaluation(root, config, gaps), tuple(gaps))
+
+
+def _read(file: Path, parse: Callable[[str], Any], gaps: list[str]) -> dict[str, Any]:
+    try:
+        content = parse(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        gaps.append(f"{file.name} is missing")
+        return {}
+    except (OSError, ValueError, yaml.YAMLError):
+        gaps.append(f"{file.name} is damaged")
+        return {}
+    if not isinstance(content, dict):
+        gaps.append(f"{file.name} is damaged")
+        return {}
+    return content
+
+
+def _history(root: Path, config: dict[str, Any], gaps: list[str]) -> list[dict[str, Any]]:
+    elsewhere = (config.get("logging") or {}).get("log_dir")
+    folders = [Path(elsewhere)] if elsewhere else []
+    name = f"{config.get('algo', '')}_{config.get('mode', '')}".lower()
+    for folder in [*folders, root / "logs"]:
+        files = sorted(folder.glob("*/metrics.jsonl"))
+        files = [file for file in files if file.parent.name.lower() == name] or files
+        if files:
+            return read_history(files[0])
+    gaps.append("metrics.jsonl is missing: no curves")
+    return []
+
+
+def read_history(file: Path) -> list[dict[str, Any]]:
+    """Torn lines are passed over; what a resumed run repeats counts once, as written last."""
+    by_step = {record["timesteps"]: record for record in read_json_lines(file) if "timesteps" in record}
+    return [by_step[step] for step in sorted(by_step)]
+
+
+def read_log(file: Path) -> Run:
+    """A run of which only metrics.jsonl is known: the folder it is in says what it is (PPO_Sequential)."""
+    algorithm, _, mode = file.resolve().parent.name.partition("_")
+    history = read_history(file)
+    return Run(file.parent, {"algo": algorithm, "mode": mode}, _from_history(history), history, {}, ())
+
+
+def _is_running(root: Path) -> bool:
+    """Whoever trains holds the lock of the directory."""
+    try:
+        with (root / ".lock").open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _of_benchmark(metrics: dict[str, Any]) -> dict[str, Any]:
+    """benchmark_metrics.json says the same in other words."""
+    if not metrics:
+        return {}
+    performance, resources = metrics.get("performance") or {}, metrics.get("resource_usage") or {}
+    same = {name: value for name, value in metrics.items() if name not in ("performance", "resource_usage", "config")}
+    names = {"mode": metrics.get("training_mode"), "avg_fps": metrics.get("average_fps")}
+    return {**same, **names, **performance, **resources}
+
+
+def _from_history(history: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    if not history:
+        return {}
+    last = history[-1]
+    rewards = [record["rollout/ep_reward_mean"] for record in history if "rollout/ep_reward_mean" in record]
+    phases: dict[str, float] = {}
+    for record in history:
+        for name, seconds in record.items():
+            if name.startswith("phase/"):
+                short = name.removeprefix("phase/").removesuffix("_seconds")
+                phases[short] = phases.get(short, 0.0) + seconds
+    return {
+        "duration_hours": last.get("time/elapsed_seconds", 0.0) / 3600,
+        "total_timesteps": last.get("timesteps"),
+        "total_updates": last.get("updates"),
+        "avg_fps": last.get("time/fps_average"),
+        "final_fps": last.get("time/fps"),
+        "initial_reward": rewards[0] if rewards else None,
+        "final_reward": rewards[-1] if rewards else None,
+        "final_reward_std": last.get("rollout/ep_reward_std"),
+        "best_reward": max(rewards, default=None),
+        "mean_episode_length": last.get("rollout/ep_length_mean"),
+        "peak_memory_gb": last.get("system/peak_memory_gb"),
+        "cpu_percent": last.get("system/cpu_percent"),
+        "phase_seconds": phases,
+    }
+
+
+def _evaluation(root: Path, config: dict[str, Any], gaps: list[str]) -> dict[str, dict[str, Any]]:
+    """Of the final checkpoint, on the game it was trained on; of the newest one evaluated where that was not."""
+    elsewhere = (config.get("logging") or {}).get("checkpoint_dir")
+    file = (Path(elsewhere) if elsewhere else root / "checkpoints") / "evaluation.json"
+    if not file.exists():
+        return {}
+    everything = _read(file, json.loads, gaps)
+    game = (config.get("env") or {}).get("name")
+    found: dict[str, dict[str, Any]] = {}
+    for name in sorted(everything, key=lambda name: name.endswith("_final.pt")):
+        games = everything[name]
+        found = (games.get(game) or next(iter(games.values()), {})) if isinstance(games, dict) else found
+    return found

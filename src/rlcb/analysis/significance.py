@@ -1,0 +1,142 @@
+"""Several seeds: intervals and tests, or a line that says why there are none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rlcb.analysis import quantities as q
+from rlcb.analysis import statistics
+from rlcb.analysis.groups import Group
+from rlcb.analysis.quantities import Quantity
+from rlcb.analysis.run import Floats
+from rlcb.analysis.scores import RANGES
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One quantity of one group."""
+
+    runs: int
+    mean: float
+    iqm: float
+    of_mean: statistics.Interval | None  # None: too few runs
+    of_iqm: statistics.Interval | None
+
+
+@dataclass(frozen=True)
+class Test:
+    """One group against the first, in one quantity."""
+
+    label: str
+    against: str
+    improvement: float | None  # probability of
+    p: float | None
+
+
+@dataclass(frozen=True)
+class Finding:
+    quantity: Quantity
+    estimates: dict[str, Estimate]  # by group
+    tests: list[Test]
+
+
+def findings(groups: Sequence[Group], tested: Sequence[Quantity] = q.TESTED) -> list[Finding]:
+    """Of every quantity that all groups have."""
+    found = []
+    for quantity in tested:
+        values = {group.label: group.values(quantity.of) for group in groups}
+        if all(len(numbers) for numbers in values.values()):
+            first = groups[0].label
+            tests = [_test(group.label, first, values, quantity) for group in groups[1:]]
+            found.append(Finding(quantity, {label: estimate([v]) for label, v in values.items()}, tests))
+    return found
+
+
+def estimate(strata: Sequence[Floats]) -> Estimate:
+    """Strata are games; the runs of one game are drawn from by themselves."""
+    together, enough = np.concatenate(strata), statistics.enough(*strata)
+    return Estimate(
+        len(together),
+        statistics.mean(together),
+        statistics.iqm(together),
+        statistics.interval(strata, statistics.mean) if enough else None,
+        statistics.interval(strata, statistics.iqm) if enough else None,
+    )
+
+
+def _test(label: str, first: str, values: dict[str, Floats], quantity: Quantity) -> Test:
+    ours, theirs = values[label], values[first]
+    if not statistics.enough(ours, theirs):
+        return Test(label, first, None, None)
+    better = statistics.probability_of_improvement(ours, theirs)
+    return Test(label, first, better if quantity.more_is_better else 1 - better, statistics.welch(ours, theirs))
+
+
+def as_text(found: Sequence[Finding]) -> str:
+    """A block under the table."""
+    lines = ["STATISTICS (95% intervals by stratified bootstrap; IQM: mean of the middle half)", "-" * 80]
+    for finding in found:
+        quantity = finding.quantity
+        lines.append(quantity.name)
+        for label, one in finding.estimates.items():
+            lines.append(f"  {label:<28}{one.runs} runs   {_with_interval('mean', one.mean, one.of_mean, quantity)}")
+            lines.append(f"  {'':<28}         {_with_interval('IQM ', one.iqm, one.of_iqm, quantity)}")
+        lines += [f"  {_test_text(test)}" for test in finding.tests]
+    return "\n".join(lines)
+
+
+def _with_interval(name: str, value: float, bounds: statistics.Interval | None, quantity: Quantity) -> str:
+    text = f"{name} {quantity.text(value)}"
+    if bounds is None:
+        return f"{text} (no interval: fewer than {statistics.MIN_RUNS} runs)"
+    return f"{text} [{quantity.text(bounds.low)}, {quantity.text(bounds.high)}]"
+
+
+def _test_text(test: Test) -> str:
+    pair = f"{test.label} against {test.against}"
+    if test.p is None or test.improvement is None:
+        return f"{pair}: too few runs for a test (at least {statistics.MIN_RUNS} of each)"
+    verdict = "significant at 5%" if test.p < 0.05 else "not significant at 5%"
+    return f"{pair}: probability of improvement {test.improvement:.2f}; Welch's t-test p = {test.p:.3g}, {verdict}"
+
+
+def over_games(groups: Sequence[Group]) -> dict[str, dict[str, Floats]]:
+    """Normalised scores by algorithm and mode (or by group, where groups have several games) and by game."""
+    quantity = _score_of(groups)
+    scores: dict[str, dict[str, list[float]]] = {}
+    for group in groups:
+        mixed = len({run.setting("env.name") for run in group.runs}) > 1
+        for run in group.runs:
+            score = quantity.of(run)
+            if score is not None:
+                by_game = scores.setdefault(group.label if mixed else run.label, {})
+                by_game.setdefault(str(run.setting("env.name")), []).append(score)
+    several = len({game for by_game in scores.values() for game in by_game}) > 1
+    if not several:
+        return {}
+    return {label: {game: np.array(values) for game, values in by_game.items()} for label, by_game in scores.items()}
+
+
+def _score_of(groups: Sequence[Group]) -> Quantity:
+    """On unseen levels where all were evaluated on them, else on training levels, else in training."""
+    everybody = [run for group in groups for run in group.runs]
+    for quantity in (q.NORMALISED_TEST, q.NORMALISED_TRAIN):
+        if all(quantity.of(run) is not None for run in everybody):
+            return quantity
+    return q.NORMALISED_FINAL
+
+
+def over_games_text(groups: Sequence[Group]) -> str:
+    scores = over_games(groups)
+    if not scores:
+        return ""
+    quantity = _score_of(groups)
+    lines = [f"OVER ALL GAMES: {quantity.name.lower()} ({RANGES})", "-" * 80]
+    for label, by_game in scores.items():
+        one = estimate(list(by_game.values()))
+        score = _with_interval("IQM", one.iqm, one.of_iqm, quantity)
+        lines.append(f"  {label:<28}{len(by_game)} games, {one.runs} runs   {score}")
+    return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""Videos of an agent at play, and a window to watch it."""

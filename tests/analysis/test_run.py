@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import fcntl
+import json
+from pathlib import Path
+
+import pytest
+
+from rlcb.analysis.groups import group_by_name
+from rlcb.analysis.run import find_runs, read_run
+from rlcb.errors import UserError
+from tests.analysis.conftest import MakeRun
+
+
+def test_a_whole_run_has_no_gaps(make_run: MakeRun) -> None:
+    run = read_run(make_run("a", evaluation={"train": 8.0, "test": 6.0}))
+    assert (run.label, run.status, run.gaps) == ("PPO Sequential", "finished", ())
+    assert run.number("final_reward") == 4.0
+    assert run.evaluation["test"]["mean_reward"] == 6.0
+
+
+def test_without_a_summary_the_metrics_speak(make_run: MakeRun) -> None:
+    root = make_run("a")
+    (root / "training_summary.json").unlink()
+    run = read_run(root)
+    assert (run.number("total_timesteps"), run.number("final_reward"), run.number("avg_fps")) == (3000, 4.0, 100)
+    assert run.status == "unfinished"
+    assert any("unfinished" in gap for gap in run.gaps)
+
+
+def test_a_torn_line_is_passed_over(make_run: MakeRun) -> None:
+    root = make_run("a")
+    (log,) = root.glob("logs/*/metrics.jsonl")
+    log.write_text(log.read_text() + '{"updates": 4, "timest')
+    assert len(read_run(root).history) == 3
+
+
+def test_a_damaged_summary_is_named_by_its_effect(make_run: MakeRun) -> None:
+    root = make_run("a")
+    (root / "training_summary.json").write_text("{")
+    (root / "config.yaml").write_text(": : :")
+    run = read_run(root)
+    assert run.number("total_timesteps") == 3000
+    assert any("config.yaml is damaged" in gap for gap in run.gaps)
+
+
+def test_a_run_that_goes_on_shows_what_it_has_reached(make_run: MakeRun) -> None:
+    root = make_run("a", total_timesteps=1000, final_reward=1.0)
+    with (root / ".lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        run = read_run(root)
+    assert (run.status, run.number("total_timesteps"), run.number("final_reward")) == ("running", 3000, 4.0)
+
+
+def test_what_a_resumed_run_repeats_counts_once(make_run: MakeRun) -> None:
+    root = make_run("a")
+    (log,) = root.glob("logs/*/metrics.jsonl")
+    lines = log.read_text().splitlines()
+    again = {**json.loads(lines[1]), "rollout/ep_reward_mean": 9.0}
+    log.write_text("\n".join([*lines, json.dumps(again)]) + "\n")
+    assert read_run(root).rewards.values.tolist() == [1.0, 9.0, 4.0]
+
+
+def test_runs_below_a_directory(make_run: MakeRun, tmp_path: Path) -> None:
+    roots = [make_run("b"), make_run("a")]
+    assert find_runs(tmp_path) == sorted(roots)
+
+
+def test_no_run_says_what_is_there(make_run: MakeRun, tmp_path: Path) -> None:
+    make_run("mine")
+    with pytest.raises(UserError, match=r"no such directory; there are .*mine"):
+        find_runs(tmp_path / "nine")
+
+
+def test_names_that_differ_in_the_seed_are_one_group(make_run: MakeRun, tmp_path: Path) -> None:
+    for seed in (42, 43):
+        make_run(f"sequential_seed{seed}", settings={"env.seed": seed})
+    make_run("parallel_seed42", mode="parallel")
+    groups = group_by_name([tmp_path])
+    assert {group.label: len(group.runs) for group in groups} == {"sequential": 2, "parallel": 1}
+
+
+def test_points_of_a_curve(make_run: MakeRun) -> None:
+    rewards = read_run(make_run("a")).rewards
+    assert rewards.at(1500) == 1.5
+    assert rewards.at(9999) is None
+    assert rewards.first_at_least(2.0) == (2000, 20)
+    assert rewards.first_at_least(5.0) is None
