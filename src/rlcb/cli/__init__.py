@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NoReturn, Protocol
 
 from rlcb import __version__
-from rlcb.cli import check, evaluate, train
+from rlcb.cli import check, evaluate, launch, train
 from rlcb.cli.parser import Door, Parser, parse
 from rlcb.errors import TrainingFailed, UserError
 
@@ -24,7 +24,7 @@ class Command(Protocol):
     def run(self, args: argparse.Namespace, door: Door) -> int: ...
 
 
-COMMANDS: dict[str, Command] = {"train": train, "evaluate": evaluate, "check": check}
+COMMANDS: dict[str, Command] = {"train": train, "evaluate": evaluate, "launch": launch, "check": check}
 
 __all__ = ["Door", "main"]
 

@@ -27,7 +27,8 @@ class Door:
     @property
     def hidden(self) -> set[str]:
         """Sections whose settings mean nothing here."""
-        return {"cluster"} | ({"parallel"} if self.fixed.get("mode") == "sequential" else set())
+        unused = {"sequential": {"parallel", "cluster"}, "parallel": {"cluster"}}
+        return unused.get(self.fixed.get("mode", ""), set())
 
     @property
     def config_file(self) -> str | None:

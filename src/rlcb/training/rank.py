@@ -50,7 +50,9 @@ def main(config: Config, handoff: Handoff) -> int | str:
 def _take_part(config: Config, stop: StopSignal, launcher: int) -> int:
     threads, phases, run = threads_of(config), Phases(), RunDir.of(config)
     apply_threads(threads.number)
-    with Together(phases, config.parallel.timeout) as ranks:
+    compress = config.mode == "cluster" and config.cluster.compression == "fp16"
+    with Together(phases, config.timeout, compress) as ranks:
+        _refuse_if_different(config, ranks)
         execution = EXECUTIONS[config.algo](config, ranks, phases)
         # All ranks find the same: nobody saves before everybody has taken part in an update.
         checkpoint = newest_checkpoint(run, warn=ranks.index == 0)
@@ -62,3 +64,10 @@ def _take_part(config: Config, stop: StopSignal, launcher: int) -> int:
             restarts = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
             run_loop(config, run, Leader(execution, ranks, stop), checkpoint, stop, threads, launcher, restarts)
     return stop.exit_code
+
+
+def _refuse_if_different(config: Config, ranks: Together) -> None:
+    """Every node read its own command line; where files are may differ between machines."""
+    mine = config.model_dump(exclude={"logging": True, "hardware": True, "cluster": {"interface"}})
+    if any(theirs != mine for theirs in ranks.share(mine)):
+        raise TrainingFailed("the nodes were started with different settings; start the same command on all of them")

@@ -20,6 +20,7 @@ from rlcb.errors import PeerLost
 
 STORE_FILE = "RLCB_STORE_FILE"  # where ranks of one machine find each other; without it, as torchrun says
 START_SECONDS = 300.0
+SMALL = 10_000  # numbers that are not worth compressing
 
 
 class Ranks(Reduction, Protocol):
@@ -44,9 +45,10 @@ class Alone:
 class Together:
     """The ranks that torch's launcher has started, over gloo. A rank that does not answer in time is lost."""
 
-    def __init__(self, phases: Phases, timeout: float) -> None:
+    def __init__(self, phases: Phases, timeout: float, compress: bool = False) -> None:
+        """`compress`: send large tensors in half precision."""
         self.index, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-        self._phases = phases
+        self._phases, self._compress = phases, compress
         self._exchanges: list[float] = []
         # The first to arrive waits for the others to have imported everything; after that, nobody is late.
         with self._peers():
@@ -77,6 +79,12 @@ class Together:
         self._exchanges.append(perf_counter() - begin)
 
     def mean(self, values: Tensor) -> None:
+        if self._compress and values.dtype == torch.float32 and values.numel() > SMALL:
+            # Divided before the sum, which then cannot leave the range of half precision.
+            half = (values / self.size).half()
+            self.sum(half)
+            values.copy_(half)
+            return
         self.sum(values)
         values /= self.size
 
@@ -104,6 +112,13 @@ class Together:
         with self._phases.during("wait"), self._peers():
             dist.gather_object(thing, things, dst=0, group=self._group)
         return things or []
+
+    def share(self, thing: Any) -> list[Any]:
+        """Everybody's, in the order of ranks, for everybody."""
+        things: list[Any] = [None] * self.size
+        with self._phases.during("wait"), self._peers():
+            dist.all_gather_object(things, thing, group=self._group)
+        return things
 
     @contextmanager
     def _peers(self) -> Iterator[None]:

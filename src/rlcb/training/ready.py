@@ -1,4 +1,4 @@
-"""Imported once, by a server that processes are forked from (multiprocessing's forkserver), so that a new process begins
+"""Imported once, by a server that processes are forked from (multiprocessing's forkserver): a new process then begins
 at once. The server has no threads, so forking it is safe."""
 
 from __future__ import annotations
