@@ -46,7 +46,12 @@ def logs(folder: Path) -> str:
 
 
 def ended(agents: list[subprocess.Popen[bytes]], folder: Path, seconds: float = END_SECONDS) -> list[int]:
-    wait_for(lambda: all(agent.poll() is not None for agent in agents), seconds, lambda: logs(folder))
+    def over() -> bool:
+        codes = [agent.poll() for agent in agents]
+        assert not any(code not in (None, 0, 143, -9, 137) for code in codes), logs(folder)
+        return None not in codes
+
+    wait_for(over, seconds, lambda: logs(folder))
     return [agent.returncode for agent in agents]
 
 

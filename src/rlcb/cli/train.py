@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,7 @@ def run(args: argparse.Namespace, door: Door) -> int:
     from rlcb.cpu.allocator import keep_freed_memory
     from rlcb.cpu.threads import prepare_threads, threads_of
 
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # its warnings about host names say nothing to users
     keep_freed_memory()
     prepare_threads(threads_of(config).number)
     from rlcb.training.train import train

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import socket
+import threading
+import time
+from collections.abc import Callable
 
 import psutil
 
 from rlcb.errors import UserError
+
+WATCH_SECONDS = 5.0
 
 
 def addresses_of(host: str) -> set[str]:
@@ -56,3 +61,22 @@ def _address_towards(host: str, port: int) -> str:
             f"--master-addr {host}: no way there from this machine ({error.strerror or error}); "
             "check the address and the network"
         ) from error
+
+
+def watch(host: str, port: int, seconds: float, lost: Callable[[], None]) -> None:
+    """Call `lost` when nobody has answered there for so long. Torch's own connection hears nothing of a cut cable for a
+    quarter of an hour."""
+    threading.Thread(target=_watch, args=(host, port, seconds, lost), name="first-node-watch", daemon=True).start()
+
+
+def _watch(host: str, port: int, seconds: float, lost: Callable[[], None]) -> None:
+    answered: float | None = None  # before it does for the first time, the rendezvous waits
+    while True:
+        try:
+            socket.create_connection((host, port), timeout=WATCH_SECONDS).close()
+            answered = time.monotonic()
+        except OSError:
+            if answered is not None and time.monotonic() - answered > seconds:
+                lost()
+                return
+        time.sleep(WATCH_SECONDS)

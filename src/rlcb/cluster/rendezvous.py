@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 from datetime import timedelta
 
-from torch.distributed import TCPStore
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from torch.distributed.elastic.rendezvous import RendezvousHandler, RendezvousParameters, rendezvous_handler_registry
 from torch.distributed.elastic.rendezvous.c10d_rendezvous_backend import C10dRendezvousBackend
 from torch.distributed.elastic.rendezvous.dynamic_rendezvous import create_handler
@@ -21,6 +21,12 @@ FIND_SECONDS = 600.0  # for the first node to be there
 _kept: list[socket.socket] = []  # the store does not own the socket it listens on
 
 
+class _Backend(C10dRendezvousBackend):
+    @property
+    def name(self) -> str:
+        return BACKEND
+
+
 def register() -> None:
     if BACKEND not in rendezvous_handler_registry._registry:
         rendezvous_handler_registry.register(BACKEND, _handler)
@@ -29,7 +35,8 @@ def register() -> None:
 def _handler(parameters: RendezvousParameters) -> RendezvousHandler:
     host, _, port = parameters.endpoint.rpartition(":")
     store = _store(host, int(port), bool(parameters.get("is_host")))
-    return create_handler(store, C10dRendezvousBackend(store, parameters.run_id), parameters)
+    store.set_timeout(timedelta(seconds=float(parameters.get("read_timeout", 60))))  # a cut cable says nothing
+    return create_handler(store, _Backend(store, parameters.run_id), parameters)
 
 
 def _store(host: str, port: int, is_host: bool) -> TCPStore:

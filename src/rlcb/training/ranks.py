@@ -18,7 +18,8 @@ from rlcb.algorithms import Ranks as Reduction
 from rlcb.cpu.phases import Phases
 from rlcb.errors import PeerLost
 
-STORE_FILE = "RLCB_STORE_FILE"  # where ranks of one machine find each other; without it, as torchrun says
+STORE_FILE = "RLCB_STORE_FILE"  # where ranks of one machine find each other
+STORE_HOST = "RLCB_STORE_HOST"  # host:port, where ranks of several do: the launchers' own meeting place
 START_SECONDS = 300.0
 SMALL = 10_000  # numbers that are not worth compressing
 
@@ -52,15 +53,10 @@ class Together:
         self._exchanges: list[float] = []
         # The first to arrive waits for the others to have imported everything; after that, nobody is late.
         with self._peers():
-            if STORE_FILE in os.environ:
-                restart = os.environ["TORCHELASTIC_RESTART_COUNT"]
-                store = dist.FileStore(f"{os.environ[STORE_FILE]}.{restart}", self.size)  # type: ignore[attr-defined]
-                store.set_timeout(timedelta(seconds=START_SECONDS))
-                dist.init_process_group(
-                    "gloo", store=store, rank=self.index, world_size=self.size, timeout=timedelta(seconds=START_SECONDS)
-                )
-            else:
-                dist.init_process_group("gloo", timeout=timedelta(seconds=START_SECONDS))
+            store = _store(self.size)
+            dist.init_process_group(
+                "gloo", store=store, rank=self.index, world_size=self.size, timeout=timedelta(seconds=START_SECONDS)
+            )
             dist.barrier()
             self._group = dist.new_group(timeout=timedelta(seconds=timeout))
 
@@ -127,3 +123,17 @@ class Together:
             yield
         except (RuntimeError, dist.DistError) as error:
             raise PeerLost(str(error).strip().splitlines()[0]) from error
+
+
+def _store(size: int) -> Any:
+    """What belongs to an earlier start of the ranks is not found again."""
+    timeout = timedelta(seconds=START_SECONDS)
+    if STORE_FILE in os.environ:
+        restart = os.environ["TORCHELASTIC_RESTART_COUNT"]
+        store = dist.FileStore(f"{os.environ[STORE_FILE]}.{restart}", size)  # type: ignore[attr-defined]
+        store.set_timeout(timeout)
+        return store
+    host, _, port = os.environ[STORE_HOST].rpartition(":")
+    meeting = dist.TCPStore(host, int(port), is_master=False, timeout=timeout)  # type: ignore[attr-defined]
+    # The launchers agree on a new port at every start. Nobody listens there, but it names the start.
+    return dist.PrefixStore(f"ranks/{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}", meeting)  # type: ignore[attr-defined]
