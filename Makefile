@@ -9,7 +9,7 @@ SUITE_DURATION ?= 0.02
 RUN := runs/quickstart_$(shell date +%Y%m%d-%H%M%S)
 
 .DEFAULT_GOAL := help
-.PHONY: quickstart install test test-slow lint help train train-timed train-fast train-impala train-impala-timed \
+.PHONY: quickstart install test test-slow test-cluster lint help train train-timed train-fast train-impala train-impala-timed \
 	train-parallel train-parallel-timed train-impala-parallel train-impala-parallel-timed train-a2c train-a3c \
 	evaluate evaluate-ppo evaluate-impala benchmark compare demo tensorboard bench profile prove-learning \
 	prove-parallel lock docs clean
@@ -35,6 +35,9 @@ test: lint  ## Lint, types, layers and tests
 
 test-slow: $(VENV)/.installed  ## More faults, at more moments (about ten minutes)
 	$(BIN)/python -m pytest -m slow $(ARGS)
+
+test-cluster: $(VENV)/.installed  ## Training over two simulated hosts (root and iproute2; about four minutes)
+	$(BIN)/python -m pytest -m cluster $(ARGS)
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

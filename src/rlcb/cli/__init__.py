@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NoReturn, Protocol
 
 from rlcb import __version__
-from rlcb.cli import check, compare, evaluate, plot, report, suite, train, video
+from rlcb.cli import check, compare, evaluate, launch, plot, report, suite, train, video
 from rlcb.cli.parser import Door, Parser, parse
 from rlcb.errors import TrainingFailed, UserError
 
@@ -32,6 +32,7 @@ COMMANDS: dict[str, Command] = {
     "compare": compare,
     "plot": plot,
     "report": report,
+    "launch": launch,
     "check": check,
 }
 

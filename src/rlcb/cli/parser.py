@@ -29,7 +29,8 @@ class Door:
     @property
     def hidden(self) -> set[str]:
         """Sections whose settings mean nothing here."""
-        return {"cluster"} | ({"parallel"} if self.fixed.get("mode") == "sequential" else set())
+        unused = {"sequential": {"parallel", "cluster"}, "parallel": {"cluster"}}
+        return unused.get(self.fixed.get("mode", ""), set())
 
     @property
     def config_file(self) -> str | None:
@@ -45,7 +46,10 @@ class Parser(argparse.ArgumentParser):
 
 
 def parse(parser: Parser, words: list[str]) -> argparse.Namespace:
-    args, unknown = parser.parse_known_args(words)
+    """What comes after `--` is for another command: `args.after`."""
+    end = words.index("--") if "--" in words else len(words)
+    args, unknown = parser.parse_known_args(words[:end])
+    args.after = words[end + 1 :]
     problems = []
     value_follows = False  # the word after an unknown flag is its value, not another mistake
     for word in unknown:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from rlcb.cli.parser import Door, Parser
+from rlcb.cli.parser import Door, Parser, parse
 from rlcb.config import Config, Override, flag_name, leaves, load_config
 from rlcb.config.describe import choices, default_text
 from rlcb.errors import UserError
@@ -25,6 +26,12 @@ RESUMABLE = (
     "parallel.num_learners",
     "parallel.max_restarts",
     "parallel.timeout",
+    "cluster.nodes",
+    "cluster.min_nodes",
+    "cluster.master_addr",
+    "cluster.master_port",
+    "cluster.interface",
+    "cluster.run_id",
     "hardware.num_threads",
     "hardware.micro_batch_size",
 )
@@ -71,11 +78,23 @@ def run(args: argparse.Namespace, door: Door) -> int:
     from rlcb.cpu.allocator import keep_freed_memory
     from rlcb.cpu.threads import prepare_threads, threads_of
 
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # its warnings about host names say nothing to users
     keep_freed_memory()
     prepare_threads(threads_of(config).number)
     from rlcb.training.train import train
 
     return train(config, resume=bool(args.resume), overwrite=args.overwrite)
+
+
+def problems_of(words: list[str]) -> list[str]:
+    """What is wrong with a command line, found without doing anything."""
+    parser = Parser(allow_abbrev=False)
+    add_flags(parser, Door())
+    try:
+        _new_config(parse(parser, words), Door())
+    except UserError as error:
+        return error.problems
+    return []
 
 
 def _overrides(args: argparse.Namespace) -> list[Override]:
@@ -102,8 +121,6 @@ def _new_config(args: argparse.Namespace, door: Door) -> Config:
     except UserError as error:
         problems += error.problems
     if config is not None:
-        if config.mode == "cluster":
-            problems.append("mode: cluster is not available in this version; use parallel")
         config = _with_place(config, paths, door.runs_in)
         problems += refuse_unwritable(config)
     if problems or config is None:
@@ -120,7 +137,9 @@ def _with_place(config: Config, given: set[str], runs_in: str | None) -> Config:
     elif "logging.checkpoint_dir" in given or (placed_by_file and not runs_in):
         return config
     else:
-        name = f"{config.run_name}_{game_name(config.env.name)}_seed{config.env.seed}_{datetime.now():%Y%m%d-%H%M%S}"
+        name = f"{config.run_name}_{game_name(config.env.name)}_seed{config.env.seed}"
+        if config.num_nodes == 1:  # several nodes must come to the same name
+            name += f"_{datetime.now():%Y%m%d-%H%M%S}"
         output = f"./{runs_in or 'runs'}/{name}"
     elsewhere = {name: None for name in ("checkpoint_dir", "log_dir") if f"logging.{name}" not in given}
     places = places.model_copy(update={"output_dir": output, **elsewhere})

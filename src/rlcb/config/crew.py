@@ -1,4 +1,4 @@
-"""How many processes collect, and how many environments each of them has."""
+"""How many processes collect, over all nodes, and how many environments each of them has."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ def with_crew(config: Config, given: set[str], cores: int) -> tuple[Config, list
 
     `given` are the settings on the command line: `--num-envs` there is a total and outdoes a file's number per worker.
     """
-    if config.mode != "parallel":
+    if config.mode == "sequential":
         return config, []
     one, other = ("actor", "worker") if config.algo == "impala" else ("worker", "actor")
     block = config.parallel.model_dump()
     number, each = block[f"num_{one}s"], block[f"num_envs_per_{one}"]
+    nodes = config.num_nodes
+    if config.mode == "cluster" and number is None:
+        number = config.cluster.num_workers
     if number is None and block[f"num_{other}s"] is not None:
         return config, [
             f"parallel.num_{other}s: {block[f'num_{other}s']}, but {config.algo.upper()} collects with {one}s; "
@@ -27,6 +30,11 @@ def with_crew(config: Config, given: set[str], cores: int) -> tuple[Config, list
     elif number is None:
         number = max(k for k in range(1, max(1, cores) + 1) if total % k == 0)
     problems = []
+    if number % nodes:
+        problems.append(
+            f"cluster.num_workers: {number} {one}s cannot be divided by {nodes} nodes; "
+            f"use {number - number % nodes + nodes}"
+        )
     if number > total:
         problems.append(
             f"parallel.num_{one}s: {number}, but there are {total} environments; use at most one {one} for each"

@@ -116,13 +116,31 @@ class ParallelSettings(Section):
         20, ge=1, description="gradient steps that a rollout may be behind when it is learnt from (IMPALA)"
     )
     max_restarts: Int = Field(3, ge=0, description="how often dead or frozen workers are started again")
-    timeout: Float = Field(
-        25.0, ge=1, le=3600, description="seconds without an answer after which a process counts as frozen"
+    timeout: Float | None = Field(
+        None,
+        ge=1,
+        le=3600,
+        description="seconds without an answer after which a process counts as frozen; null: 25, on a cluster 60",
     )
 
 
 class ClusterSettings(Section):
-    num_workers: Int = Field(4, ge=1, description="worker processes over all nodes")
+    num_workers: Int = Field(4, ge=1, le=4096, description="worker processes (IMPALA: actors) over all nodes")
+    nodes: Int = Field(1, ge=1, le=1024, description="machines; the same command is started on each of them")
+    min_nodes: Int | None = Field(None, ge=1, description="go on with so many when nodes are lost; null: all of them")
+    interface: str | None = Field(
+        None, description="network interface that the nodes talk over; null: the one that leads to master_addr"
+    )
+    sync: Literal["allreduce", "accumulate", "average"] = Field(
+        "allreduce",
+        description="gradients are exchanged per minibatch (allreduce) or once per epoch, in one step (accumulate), or "
+        "never: workers step by themselves, and weights are averaged every average_every updates (average)",
+    )
+    compression: Literal["none", "fp16"] = Field("none", description="send gradients in half precision (fp16)")
+    average_every: Int = Field(
+        4, ge=1, description="updates between two averages of weights (average, and A3C's nodes)"
+    )
+    run_id: str | None = Field(None, description="the same on all nodes of a run; null: from its directory")
     distributed_backend: Literal["gloo"] = Field("gloo", description="how gradients travel; gloo is the one for CPUs")
     master_addr: str = Field("localhost", description="address of the first node")
     master_port: Int = Field(29500, ge=1, le=65535, description="port of the first node")
@@ -164,6 +182,8 @@ class Config(Section):
     @property
     def batch_size(self) -> int:
         """Samples per gradient step, over all environments."""
+        if self.mode == "cluster" and self.cluster.sync == "accumulate" and self.algo != "impala":
+            return self.rollout_size
         if self.training.batch_size is not None:
             return self.training.batch_size
         if self.algo == "impala":
@@ -177,8 +197,8 @@ class Config(Section):
 
     @property
     def crew(self) -> Crew | None:
-        """The processes that collect, where there are several."""
-        if self.mode != "parallel":
+        """The processes that collect, where there are several; over all nodes."""
+        if self.mode == "sequential":
             return None
         block = self.parallel
         if self.algo == "impala":
@@ -192,10 +212,23 @@ class Config(Section):
 
     @property
     def num_ranks(self) -> int:
-        """Processes that exchange gradients."""
-        if self.crew is None or self.algo == "a3c":
+        """Processes that exchange gradients, over all nodes."""
+        if self.crew is None:
             return 1
-        return self.parallel.num_learners or 1 if self.algo == "impala" else self.crew.number
+        if self.algo in ("ppo", "a2c"):
+            return self.crew.number
+        if self.mode == "cluster":
+            return self.cluster.nodes
+        return self.parallel.num_learners or 1 if self.algo == "impala" else 1
+
+    @property
+    def num_nodes(self) -> int:
+        return self.cluster.nodes if self.mode == "cluster" else 1
+
+    @property
+    def timeout(self) -> float:
+        """Seconds without an answer after which a process counts as frozen."""
+        return self.parallel.timeout or (60.0 if self.mode == "cluster" else 25.0)
 
     @property
     def rollout_size(self) -> int:

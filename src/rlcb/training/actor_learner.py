@@ -52,7 +52,8 @@ class ActorLearner:
         self._steps = training.n_steps // self._length  # gradient steps per update
         self._max_lag = config.parallel.max_policy_lag
         self.policy = make_policy(config)
-        self._learner = make_learner(config, self.policy, ranks)
+        weight = len(self._actors) * ranks.size / crew.number
+        self._learner = make_learner(config, self.policy, ranks, weight=weight)
         self._scale = RewardScale() if training.reward_scaling else None
         self._batch = empty_rollout(self._length, self._n_envs * len(self._actors))
         self._slots = [[shared_rollout(self._length, self._n_envs) for _ in range(SLOTS)] for _ in self._actors]
@@ -68,7 +69,7 @@ class ActorLearner:
         """Actors start when the weights are known: after a checkpoint was loaded."""
         if self._crew is None:
             self._weights = SharedWeights(self._learner.parameters)
-            self._crew = Crew(len(self._actors), act, self._arguments, self._name, self._config.parallel.timeout)
+            self._crew = Crew(len(self._actors), act, self._arguments, self._name, self._config.timeout)
             for actor in range(len(self._actors)):
                 self._grant_free_slots(actor)
         return self._crew

@@ -20,9 +20,11 @@ OptimizerOf = Callable[[nn.Parameter], Optimizer]
 
 
 def part_of(total: int, index: int, size: int) -> slice:
-    """The share of one of `size` processes."""
-    each = total // size
-    return slice(index * each, (index + 1) * each)
+    """The share of one of `size` processes; where they do not divide, as after the loss of a node, the first ones get
+    one more."""
+    each, more = divmod(total, size)
+    start = index * each + min(index, more)
+    return slice(start, start + each + (index < more))
 
 
 def make_policy(config: Config) -> Policy:
@@ -33,7 +35,9 @@ def make_optimizer(config: Config, parameters: Tensor) -> Optimizer:
     return RECIPES[config.algo].optimizer(parameters, config.training.learning_rate)
 
 
-def make_learner(config: Config, policy: Policy, ranks: Ranks, optimizer: OptimizerOf | None = None) -> Learner:
+def make_learner(
+    config: Config, policy: Policy, ranks: Ranks, optimizer: OptimizerOf | None = None, weight: float = 1.0
+) -> Learner:
     return Learner(
         policy,
         RECIPES[config.algo].algorithm(config),
@@ -41,6 +45,7 @@ def make_learner(config: Config, policy: Policy, ranks: Ranks, optimizer: Optimi
         max_grad_norm=config.training.max_grad_norm,
         micro_batch_size=config.hardware.micro_batch_size or MICRO_BATCH_SIZES[config.model.arch],
         ranks=ranks,
+        weight=weight,
     )
 
 

@@ -16,6 +16,7 @@ import torch.multiprocessing as multiprocessing
 from rlcb.cpu.threads import apply_threads
 from rlcb.errors import TrainingFailed
 from rlcb.training.lifeline import live_with_parent
+from rlcb.training.signals import HANDLED
 
 START_SECONDS = 300.0  # for a member to import everything and to build its environments
 MAX_FAILED_STARTS = 3
@@ -148,7 +149,7 @@ def _end(member: Member) -> None:
 
 def _live(name: str, work: Callable[..., None], pipe: Any, *arguments: Any) -> None:
     live_with_parent(name)
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in HANDLED:
         signal.signal(number, signal.SIG_IGN)  # the parent gets them too, and decides
     apply_threads(1)
     try:

@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 
 from rlcb.config import Config
 from rlcb.cpu.phases import Phases
-from rlcb.training.assembly import make_collector, make_learner, make_optimizer, make_policy
+from rlcb.training.assembly import make_collector, make_learner, make_optimizer, make_policy, part_of
 from rlcb.training.collector import empty_rollout
 from rlcb.training.crew import Crew, receive, send
 from rlcb.training.execution import Report
@@ -42,10 +42,13 @@ class Hogwild:
     def __init__(self, config: Config, ranks: Ranks, phases: Phases) -> None:
         crew, budget = config.crew, config.training.total_timesteps
         assert crew is not None
-        self._config = config
-        self._number, self._n_envs = crew.number, crew.envs_each
+        self._config, self._ranks, self._phases = config, ranks, phases
+        self._workers_here = range(crew.number)[part_of(crew.number, ranks.index, ranks.size)]
+        self._number, self._n_envs = len(self._workers_here), crew.envs_each
         self._rollout_size = crew.envs_each * config.training.n_steps
-        self._rollouts = None if budget is None else -(-budget // self._rollout_size)
+        rollouts = None if budget is None else -(-budget // self._rollout_size)
+        self._rollouts = None if rollouts is None else -(-rollouts // ranks.size)
+        self._updates = 0
         self.policy = make_policy(config)
         self._learner = make_learner(config, self.policy, Alone())
         self._moments_before = torch.zeros(3, dtype=torch.float64)
@@ -72,17 +75,19 @@ class Hogwild:
                 shared(torch.zeros(1)),
                 shared(moments),
             )
-            self._crew = Crew(
-                self._number, work, self._arguments, "rlcb-worker-{}".format, self._config.parallel.timeout
-            )
+            self._crew = Crew(self._number, work, self._arguments, self._name, self._config.timeout)
         return self._crew
 
+    def _name(self, worker: int) -> str:
+        return f"rlcb-worker-{self._workers_here[worker]}"
+
     def _arguments(self, worker: int, life: int) -> tuple[Any, ...]:
-        part = slice(worker * self._n_envs, (worker + 1) * self._n_envs)
+        index = self._workers_here[worker]
+        part = slice(index * self._n_envs, (index + 1) * self._n_envs)
         envs = None
-        if self._envs is not None and life == 0:
+        if self._envs is not None and life == 0:  # a checkpoint has those of all nodes
             envs = {name: values[part] for name, values in self._envs.items()}
-        return (self._config, part, life, self._common, worker, envs)
+        return (self._config, part, life, self._common, worker, index, envs)
 
     def update(self, learning_rate: float) -> Report:
         """One rollout per worker on average, whoever was first."""
@@ -93,7 +98,19 @@ class Hogwild:
             self._listen()
             self._hand_out()
         counted, self._done = self._done[: self._number], self._done[self._number :]
+        self._updates += 1
+        if self._ranks.size > 1 and self._updates % self._config.cluster.average_every == 0:
+            self._average()
         return self._merged(counted, crew)
+
+    def _average(self) -> None:
+        """Over the nodes. What workers here add meanwhile stays: the mean's distance from a copy is added."""
+        for mine in (self._common.weights, self._common.statistics["square_avg"]):
+            before = mine.clone()
+            mean = before.clone()
+            self._ranks.mean(mean)
+            mine.add_(mean - before)
+        self._common.statistics["square_avg"].clamp_(min=0)
 
     def _hand_out(self) -> None:
         """Every worker has something to begin, as far as the budget goes."""
@@ -130,7 +147,8 @@ class Hogwild:
         while any(self._owed):
             self._listen()
         counted, self._done = self._done, []
-        return self._merged(counted, self._workers()) if counted else None
+        together = self._ranks.size > 1  # all nodes report, or none
+        return self._merged(counted, self._workers()) if counted or together else None
 
     def state(self) -> dict[str, Any]:
         """Workers that have settled tell where their environments are."""
@@ -172,10 +190,17 @@ def optimizer_statistics(optimizer: Optimizer) -> dict[str, Tensor]:
 
 
 def work(
-    pipe: Any, config: Config, part: slice, life: int, common: Shared, index: int, envs: dict[str, Any] | None
+    pipe: Any,
+    config: Config,
+    part: slice,
+    life: int,
+    common: Shared,
+    row: int,
+    index: int,
+    envs: dict[str, Any] | None,
 ) -> None:
     """A worker's life."""
-    worker = Worker(config, part, life, common, index)
+    worker = Worker(config, part, life, common, row, index)
     if envs is not None:
         worker.load(envs)
     send(pipe, "ready")
@@ -186,9 +211,10 @@ def work(
 class Worker:
     """Copies the weights of all, collects, steps the weights of all."""
 
-    def __init__(self, config: Config, part: slice, life: int, common: Shared, index: int) -> None:
+    def __init__(self, config: Config, part: slice, life: int, common: Shared, row: int, index: int) -> None:
+        """`row` is its place among the workers of this node, `index` among all."""
         training, n_envs = config.training, part.stop - part.start
-        self._common, self._index, self._phases = common, index, Phases()
+        self._common, self._row, self._index, self._phases = common, row, index, Phases()
         self._n_steps = training.n_steps
         policy = make_policy(config)
         self._learner = make_learner(config, policy, Alone(), lambda mine: _on_shared(config, mine, common))
@@ -206,7 +232,7 @@ class Worker:
         self._learner.parameters.copy_(common.weights)
         episodes = self._collector.collect(rollout)
         if self._scale:
-            common.reward_moments[self._index] += self._returns.moments(rollout)
+            common.reward_moments[self._row] += self._returns.moments(rollout)
             self._scale.moments = common.reward_moments.sum(0)
             self._scale.apply(rollout.rewards)
         self._phases.mark("other")

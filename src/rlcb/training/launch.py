@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import multiprocessing
 import os
 import signal
+import sys
 import tempfile
+import threading
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from rlcb.cluster.network import address_on, is_here, watch
 from rlcb.config import Config
 from rlcb.errors import TrainingFailed
 from rlcb.runs.rundir import RunDir
-from rlcb.training.ranks import STORE_FILE
+from rlcb.training.ranks import STORE_FILE, STORE_HOST
 from rlcb.training.signals import StopSignal
 
 SHUTDOWN_SECONDS = 5  # for ranks that are left when one is lost; whoever is frozen does not use them
+PARTING_SECONDS = 10  # for nodes that end together to say so to each other
+KEEP_ALIVE = {"keep_alive_interval": 5, "keep_alive_max_attempt": 3}  # a node is gone after so many silent intervals
 
 
 def launch(config: Config, run: RunDir, stop: StopSignal) -> int:
     """Run until the ranks say that it is over; return the exit code."""
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.elastic.rendezvous import RendezvousError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
     from rlcb.training.lockstep import Lockstep
@@ -35,25 +43,16 @@ def launch(config: Config, run: RunDir, stop: StopSignal) -> int:
     logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)  # we say what happened in our own lines
     plays = EXECUTIONS[config.algo] is Lockstep  # others have a crew that does
     multiprocessing.set_forkserver_preload(["rlcb.training.warm" if plays else "rlcb.training.ready"])
+    nodes = config.num_nodes
     with tempfile.TemporaryDirectory(prefix="rlcb-") as folder:
-        handoff = Handoff(Path(folder))
+        handoff = Handoff(Path(folder), config.num_nodes)
         stop.then(handoff.forward)
-        os.environ.update(
-            {
-                STORE_FILE: f"{folder}/store",
-                "GLOO_SOCKET_IFNAME": "lo",
-                "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",  # nothing listens on a port
-            }
-        )
+        meeting = _among_nodes(config, run, handoff) if nodes > 1 else _alone(folder, handoff)
         settings = LaunchConfig(
-            min_nodes=1,
-            max_nodes=1,
-            nproc_per_node=config.num_ranks,
-            run_id=uuid4().hex,
-            rdzv_backend="c10d",
-            rdzv_endpoint=f"{folder}/rendezvous",
-            rdzv_configs={"store_type": "file"},
-            local_addr="localhost",
+            min_nodes=min(nodes, config.cluster.min_nodes or nodes),
+            max_nodes=nodes,
+            nproc_per_node=config.num_ranks // nodes,
+            **meeting,
             max_restarts=config.parallel.max_restarts,
             monitor_interval=0.2,
             start_method="forkserver",
@@ -65,41 +64,109 @@ def launch(config: Config, run: RunDir, stop: StopSignal) -> int:
             results = elastic_launch(settings, rank)(config, handoff)
         except ChildFailedError as error:
             raise TrainingFailed(_failure(config, run, error)) from error
-    if isinstance(results[0], str):
-        raise TrainingFailed(results[0])
-    return int(results[0])
+        except (RendezvousError, ConnectionError) as error:
+            raise TrainingFailed(_lost_meeting(config, run, error)) from error
+    first = next(iter(results.values()))  # all ranks end alike
+    if isinstance(first, str):
+        raise TrainingFailed(first)
+    return int(first)
+
+
+def _alone(folder: str, handoff: Handoff) -> dict[str, Any]:
+    """One machine: its ranks meet in a file, talk over loopback, and nothing listens on a port that others reach."""
+    os.environ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
+    handoff.environment = {STORE_FILE: f"{folder}/store", "GLOO_SOCKET_IFNAME": "lo"}
+    return {
+        "run_id": uuid4().hex,
+        "rdzv_backend": "c10d",
+        "rdzv_endpoint": f"{folder}/rendezvous",
+        "rdzv_configs": {"store_type": "file"},
+        "local_addr": "localhost",
+    }
+
+
+def _among_nodes(config: Config, run: RunDir, handoff: Handoff) -> dict[str, Any]:
+    """Several: they meet at the first node's address, and talk over the interface that leads there."""
+    from rlcb.cluster import rendezvous
+
+    rendezvous.register()
+    cluster = config.cluster
+    address, interface = address_on(cluster.interface, cluster.master_addr, cluster.master_port)
+    os.environ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"  # torch's would listen on all addresses
+    handoff.environment = {STORE_HOST: f"{cluster.master_addr}:{cluster.master_port}"}
+    if interface:
+        handoff.environment["GLOO_SOCKET_IFNAME"] = interface
+    if not is_here(cluster.master_addr):
+
+        def lost() -> None:
+            handoff.end_others(-1)
+            print(f"error: {_lost_meeting(config, run, None)}", file=sys.stderr, flush=True)
+            os._exit(1)
+
+        watch(cluster.master_addr, cluster.master_port, config.timeout, lost)
+    place = f"{run.root.resolve()} {cluster.master_addr} {cluster.master_port}"
+    return {
+        "run_id": cluster.run_id or hashlib.sha256(place.encode()).hexdigest()[:16],
+        "rdzv_backend": rendezvous.BACKEND,
+        "rdzv_endpoint": f"{cluster.master_addr}:{cluster.master_port}",
+        "rdzv_configs": {"is_host": is_here(cluster.master_addr), "read_timeout": config.timeout, **KEEP_ALIVE},
+        "local_addr": address,
+    }
 
 
 def _failure(config: Config, run: RunDir, error: Any) -> str:
     rank, first = error.get_first_failure()
-    saved = run.checkpoint_files()
-    again = f"continue with rlcb train --resume {run.root}" if saved else "no checkpoint was due before"
     how = f"signal {-first.exitcode}" if first.exitcode < 0 else f"exit code {first.exitcode}"
     lost = f"{config.rank_name} {rank} ended with {how}"
-    return f"{lost}, and {config.parallel.max_restarts} restarts are used up; {again}"
+    return f"{lost}, and {config.parallel.max_restarts} restarts are used up; {_again(run)}"
+
+
+def _lost_meeting(config: Config, run: RunDir, error: Exception | None) -> str:
+    first = f"the first node, {config.cluster.master_addr}:{config.cluster.master_port},"
+    reason = str(error or "").strip().partition("\n")[0]
+    return f"{first} does not answer any more{f' ({reason})' if reason else ''}; {_again(run)}"
+
+
+def _again(run: RunDir) -> str:
+    saved = run.checkpoint_files()
+    return f"continue with rlcb train --resume {run.root}" if saved else "no checkpoint was due before"
 
 
 class Handoff:
     """A folder through which signals reach the ranks: those that run, and those that are just being started."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, nodes: int = 1) -> None:
+        self.folder, self._nodes = folder, nodes
+        self.environment: dict[str, str] = {}  # for the ranks; the server that forks them may be older than this run
 
     def here_is(self, rank: int) -> int | None:
-        """A rank says who it is, and hears whether it should stop at once."""
+        """A rank that has found the others says who it is, and hears whether it should stop at once."""
         (self.folder / f"rank_{rank}").write_text(str(os.getpid()))
         stop = self.folder / "stop"
         return int(stop.read_text()) if stop.exists() else None
 
     def forward(self, number: int) -> None:
         (self.folder / "stop").write_text(str(number))
-        self._send(number, self.folder.glob("rank_*"))
+        told = self._send(number, self.folder.glob("rank_*"))
+        if self._nodes > 1:
+            threading.Thread(target=self._end_after_ranks, args=(number, told), daemon=True).start()
+
+    def _end_after_ranks(self, number: int, told: int) -> None:
+        """Torch's launcher would go on to wait for other nodes to come back."""
+        while self._send(0, self.folder.glob("rank_*")):
+            time.sleep(0.5)
+        time.sleep(PARTING_SECONDS if told else 0)
+        os._exit(128 + number)
 
     def end_others(self, rank: int) -> None:
         """One is lost, so all are to start again: now, and not when torch has waited for the one that is frozen."""
         self._send(signal.SIGKILL, (file for file in self.folder.glob("rank_*") if file.name != f"rank_{rank}"))
 
-    def _send(self, number: int, files: Iterable[Path]) -> None:
+    def _send(self, number: int, files: Iterable[Path]) -> int:
+        """To so many."""
+        told = 0
         for file in files:
             with suppress(ProcessLookupError, ValueError):
                 os.kill(int(file.read_text()), number)
+                told += 1
+        return told

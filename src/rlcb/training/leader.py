@@ -40,7 +40,7 @@ class Leader:
         self._mine.load(state)
 
     def close(self) -> None:
-        self._ranks.tell(CLOSE, 0.0)
+        self._ranks.tell(CLOSE, float(self._stop.received or 0))
         self._mine.close()
 
     def _merged(self, report: Report) -> Report:
@@ -62,8 +62,9 @@ class Leader:
 def follow(mine: Execution, ranks: Together, stop: StopSignal) -> None:
     """The other ranks' side: do what rank 0 says until it says that this was all."""
     while True:
-        command, learning_rate = ranks.told(2)
+        command, number = ranks.told(2)
         if command == CLOSE:
+            stop.received = int(number) or None  # all end with the same exit code
             mine.close()
             return
         if command == STARTED:
@@ -71,7 +72,7 @@ def follow(mine: Execution, ranks: Together, stop: StopSignal) -> None:
         elif command == STATE:
             ranks.gather(mine.state()["envs"])
         else:
-            report = mine.update(learning_rate) if command == UPDATE else mine.settle()
+            report = mine.update(number) if command == UPDATE else mine.settle()
             if report is not None:
                 _gather(report, ranks, stop)
 

@@ -30,14 +30,16 @@ class Learner:
         max_grad_norm: float,
         micro_batch_size: int,
         ranks: Ranks,
+        weight: float = 1.0,
     ) -> None:
+        """`weight` is this rank's share of the samples against an equal share: 1 where all have as many."""
         self._policy = policy
         self._algorithm = algorithm
         self._flat = FlatParameters(policy, extra=2)
         self.optimizer = optimizer(self._flat.parameters)
         self._max_grad_norm = max_grad_norm
         self._micro_batch_size = micro_batch_size
-        self._ranks = ranks
+        self._ranks, self._weight = ranks, weight
         self.skipped = 0
         self._skipped_in_a_row = 0
 
@@ -45,6 +47,11 @@ class Learner:
     def parameters(self) -> Tensor:
         """All of them, flat."""
         return self._flat.parameters.data
+
+    def optimizer_memory(self) -> list[Tensor]:
+        """What it keeps for every parameter: moments, mean squares."""
+        kept = self.optimizer.state[self._flat.parameters]
+        return [value for value in kept.values() if isinstance(value, Tensor) and value.dim() > 0]
 
     def learn(self, rollout: Rollout, shuffle: Shuffle, learning_rate: float) -> dict[str, float]:
         """One pass of the algorithm over the rollout; the mean of every metric over its gradient steps."""
@@ -64,7 +71,7 @@ class Learner:
             steps += 1
         if totals is None:
             return {}
-        totals /= steps
+        totals *= self._weight / steps
         self._ranks.mean(totals)
         return _readable(dict(zip(names, totals.tolist(), strict=True)))
 
@@ -74,12 +81,12 @@ class Learner:
         metrics: dict[str, Tensor] = {}
         for part, share in batch.split(self._micro_batch_size):
             loss, parts = self._algorithm.loss(self._policy, part)
-            (loss * share).backward()  # type: ignore[no-untyped-call]
+            (loss * (share * self._weight)).backward()  # type: ignore[no-untyped-call]
             for name, value in {"loss": loss.detach(), **parts}.items():
                 value = value.detach() * share
                 metrics[name] = metrics[name] + value if name in metrics else value
-        self._flat.extra[0] = metrics["loss"]
-        self._flat.extra[1] = metrics.get("approx_kl", 0.0)
+        self._flat.extra[0] = metrics["loss"] * self._weight
+        self._flat.extra[1] = metrics.get("approx_kl", 0.0) * self._weight
         self._ranks.mean(self._flat.message)
         return metrics
 

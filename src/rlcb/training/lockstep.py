@@ -14,8 +14,12 @@ from rlcb.cpu.phases import Phases
 from rlcb.training.assembly import make_collector, make_learner, make_policy, part_of
 from rlcb.training.collector import empty_rollout
 from rlcb.training.execution import Report
-from rlcb.training.ranks import Ranks
+from rlcb.training.ranks import Alone, Ranks
 from rlcb.training.reward_scaling import DiscountedReturns, RewardScale
+
+
+def _averages(config: Config, ranks: Ranks) -> bool:
+    return config.mode == "cluster" and config.cluster.sync == "average" and ranks.size > 1
 
 
 class Lockstep:
@@ -28,9 +32,16 @@ class Lockstep:
         self._n_steps = training.n_steps
         self._update = 0
         self.policy = make_policy(config)
-        self._learner = make_learner(config, self.policy, ranks)
-        self._collector, self._randomness = make_collector(config, self._part, self.policy, self._phases)
         self._n_envs = self._part.stop - self._part.start
+        weight = self._n_envs * ranks.size / config.num_envs
+        # By itself between two averages, each rank is a run of its own.
+        self._average_every = config.cluster.average_every if _averages(config, ranks) else None
+        self._learner = (
+            make_learner(config, self.policy, Alone())
+            if self._average_every
+            else make_learner(config, self.policy, ranks, weight=weight)
+        )
+        self._collector, self._randomness = make_collector(config, self._part, self.policy, self._phases)
         self._rollout = empty_rollout(self._n_steps, self._n_envs)
         self._returns = DiscountedReturns(training.gamma, self._n_envs)
         self._scale = RewardScale() if training.reward_scaling else None
@@ -50,6 +61,8 @@ class Lockstep:
         metrics = self._learner.learn(self._rollout, self._shuffle, learning_rate)
         self._update += 1
         self._phases.mark("learn")
+        if self._average_every and self._update % self._average_every == 0:
+            self._average()
         return Report(
             metrics,
             episodes,
@@ -62,7 +75,15 @@ class Lockstep:
         return self._randomness.order(self._update, epoch, self._n_steps)
 
     def settle(self) -> None:
-        """Between two updates nothing is under way."""
+        """Between two updates nothing is under way; ranks that step by themselves agree: there is one checkpoint."""
+        if self._average_every:
+            self._average()
+
+    def _average(self) -> None:
+        """Weights, and what the optimizer remembers of their gradients."""
+        self._ranks.mean(self._learner.parameters)
+        for memory in self._learner.optimizer_memory():
+            self._ranks.mean(memory)
 
     def state(self) -> dict[str, Any]:
         return {

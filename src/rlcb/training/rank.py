@@ -30,12 +30,12 @@ EXECUTIONS: dict[str, Any] = {"ppo": Lockstep, "a2c": Lockstep, "impala": ActorL
 def main(config: Config, handoff: Handoff) -> int | str:
     """Returns the exit code of the run, or why it failed: in rank 0, which knows. Whoever ends otherwise is lost."""
     index = int(os.environ["RANK"])
+    os.environ.update(handoff.environment)
     os.setsid()  # Ctrl-C goes to the launcher alone, which passes it on
     launcher = live_with_parent(f"rlcb-rank-{index}")
     with StopSignal() as stop:
-        stop.received = handoff.here_is(index)
         try:
-            return _take_part(config, stop, launcher)
+            return _take_part(config, handoff, stop, launcher)
         except TrainingFailed as failure:
             # All ranks come to this together, and a restart would come to it again.
             return str(failure)
@@ -47,10 +47,13 @@ def main(config: Config, handoff: Handoff) -> int | str:
         sys.exit(1)
 
 
-def _take_part(config: Config, stop: StopSignal, launcher: int) -> int:
+def _take_part(config: Config, handoff: Handoff, stop: StopSignal, launcher: int) -> int:
     threads, phases, run = threads_of(config), Phases(), RunDir.of(config)
     apply_threads(threads.number)
-    with Together(phases, config.parallel.timeout) as ranks:
+    compress = config.mode == "cluster" and config.cluster.compression == "fp16"
+    with Together(phases, config.timeout, compress) as ranks:
+        stop.received = stop.received or handoff.here_is(ranks.index)
+        _refuse_if_different(config, ranks)
         execution = EXECUTIONS[config.algo](config, ranks, phases)
         # All ranks find the same: nobody saves before everybody has taken part in an update.
         checkpoint = newest_checkpoint(run, warn=ranks.index == 0)
@@ -62,3 +65,10 @@ def _take_part(config: Config, stop: StopSignal, launcher: int) -> int:
             restarts = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
             run_loop(config, run, Leader(execution, ranks, stop), checkpoint, stop, threads, launcher, restarts)
     return stop.exit_code
+
+
+def _refuse_if_different(config: Config, ranks: Together) -> None:
+    """Every node read its own command line; where files are may differ between machines."""
+    mine = config.model_dump(exclude={"logging": True, "hardware": True, "cluster": {"interface"}})
+    if any(theirs != mine for theirs in ranks.share(mine)):
+        raise TrainingFailed("the nodes were started with different settings; start the same command on all of them")

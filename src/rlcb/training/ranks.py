@@ -18,8 +18,10 @@ from rlcb.algorithms import Ranks as Reduction
 from rlcb.cpu.phases import Phases
 from rlcb.errors import PeerLost
 
-STORE_FILE = "RLCB_STORE_FILE"  # where ranks of one machine find each other; without it, as torchrun says
+STORE_FILE = "RLCB_STORE_FILE"  # where ranks of one machine find each other
+STORE_HOST = "RLCB_STORE_HOST"  # host:port, where ranks of several do: the launchers' own meeting place
 START_SECONDS = 300.0
+SMALL = 10_000  # numbers that are not worth compressing
 
 
 class Ranks(Reduction, Protocol):
@@ -44,21 +46,17 @@ class Alone:
 class Together:
     """The ranks that torch's launcher has started, over gloo. A rank that does not answer in time is lost."""
 
-    def __init__(self, phases: Phases, timeout: float) -> None:
+    def __init__(self, phases: Phases, timeout: float, compress: bool = False) -> None:
+        """`compress`: send large tensors in half precision."""
         self.index, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-        self._phases = phases
+        self._phases, self._compress = phases, compress
         self._exchanges: list[float] = []
         # The first to arrive waits for the others to have imported everything; after that, nobody is late.
         with self._peers():
-            if STORE_FILE in os.environ:
-                restart = os.environ["TORCHELASTIC_RESTART_COUNT"]
-                store = dist.FileStore(f"{os.environ[STORE_FILE]}.{restart}", self.size)  # type: ignore[attr-defined]
-                store.set_timeout(timedelta(seconds=START_SECONDS))
-                dist.init_process_group(
-                    "gloo", store=store, rank=self.index, world_size=self.size, timeout=timedelta(seconds=START_SECONDS)
-                )
-            else:
-                dist.init_process_group("gloo", timeout=timedelta(seconds=START_SECONDS))
+            store = _store(self.size)
+            dist.init_process_group(
+                "gloo", store=store, rank=self.index, world_size=self.size, timeout=timedelta(seconds=START_SECONDS)
+            )
             dist.barrier()
             self._group = dist.new_group(timeout=timedelta(seconds=timeout))
 
@@ -77,6 +75,12 @@ class Together:
         self._exchanges.append(perf_counter() - begin)
 
     def mean(self, values: Tensor) -> None:
+        if self._compress and values.dtype == torch.float32 and values.numel() > SMALL:
+            # Divided before the sum, which then cannot leave the range of half precision.
+            half = (values / self.size).half()
+            self.sum(half)
+            values.copy_(half)
+            return
         self.sum(values)
         values /= self.size
 
@@ -105,6 +109,13 @@ class Together:
             dist.gather_object(thing, things, dst=0, group=self._group)
         return things or []
 
+    def share(self, thing: Any) -> list[Any]:
+        """Everybody's, in the order of ranks, for everybody."""
+        things: list[Any] = [None] * self.size
+        with self._phases.during("wait"), self._peers():
+            dist.all_gather_object(things, thing, group=self._group)
+        return things
+
     @contextmanager
     def _peers(self) -> Iterator[None]:
         """Gloo's complaints about others are no bugs of ours."""
@@ -112,3 +123,17 @@ class Together:
             yield
         except (RuntimeError, dist.DistError) as error:
             raise PeerLost(str(error).strip().splitlines()[0]) from error
+
+
+def _store(size: int) -> Any:
+    """What belongs to an earlier start of the ranks is not found again."""
+    timeout = timedelta(seconds=START_SECONDS)
+    if STORE_FILE in os.environ:
+        restart = os.environ["TORCHELASTIC_RESTART_COUNT"]
+        store = dist.FileStore(f"{os.environ[STORE_FILE]}.{restart}", size)  # type: ignore[attr-defined]
+        store.set_timeout(timeout)
+        return store
+    host, _, port = os.environ[STORE_HOST].rpartition(":")
+    meeting = dist.TCPStore(host, int(port), is_master=False, timeout=timeout)  # type: ignore[attr-defined]
+    # The launchers agree on a new port at every start. Nobody listens there, but it names the start.
+    return dist.PrefixStore(f"ranks/{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}", meeting)  # type: ignore[attr-defined]

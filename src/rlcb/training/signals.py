@@ -1,4 +1,5 @@
-"""Ctrl-C and SIGTERM: the first asks the run to end after this update, the second ends it at once."""
+"""Ctrl-C, SIGTERM, and SIGUSR1 from a scheduler: the first asks the run to end after this update, the second ends it at
+once."""
 
 from __future__ import annotations
 
@@ -6,6 +7,8 @@ import os
 import signal
 from collections.abc import Callable
 from types import FrameType, TracebackType
+
+HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 
 class StopSignal:
@@ -20,7 +23,7 @@ class StopSignal:
         self._tell = tell
 
     def __enter__(self) -> StopSignal:
-        self._before = {number: signal.signal(number, self._handle) for number in (signal.SIGINT, signal.SIGTERM)}
+        self._before = {number: signal.signal(number, self._handle) for number in HANDLED}
         return self
 
     def __exit__(
@@ -31,7 +34,7 @@ class StopSignal:
 
     @property
     def exit_code(self) -> int:
-        """As shells count: 130 for Ctrl-C, 143 for SIGTERM."""
+        """As shells count: 130 for Ctrl-C, 143 for SIGTERM, 138 for SIGUSR1."""
         return 128 + self.received if self.received else 0
 
     def _handle(self, number: int, frame: FrameType | None) -> None:

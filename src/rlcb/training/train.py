@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from rlcb.cluster.network import is_here
 from rlcb.config import Config
 from rlcb.cpu.machine import physical_cores
 from rlcb.cpu.memory import MemoryWatch
@@ -29,6 +30,11 @@ from rlcb.training.signals import StopSignal
 def train(config: Config, *, resume: bool = False, overwrite: bool = False) -> int:
     """Train, print, and return the exit code."""
     run = RunDir.of(config)
+    if config.num_nodes > 1 and not is_here(config.cluster.master_addr):
+        from rlcb.training.launch import launch
+
+        with StopSignal() as stop:  # the first node looks after the run's directory
+            return launch(config, run, stop)
     if not (resume or overwrite):
         run.refuse_if_taken()
     with run.create(), StopSignal() as stop:
@@ -55,7 +61,8 @@ def _train_in_parallel(config: Config, run: RunDir, stop: StopSignal) -> int:
     from rlcb.training.costs import choose_learners
     from rlcb.training.launch import launch
 
-    if config.algo == "impala" and config.crew and config.parallel.num_learners is None:
+    choice = config.algo == "impala" and config.mode == "parallel" and config.parallel.num_learners is None
+    if choice and config.crew:
         print("Measuring what playing and learning cost here, to choose the number of learners …", flush=True)
         number = choose_learners(run.config_file, config.crew.number, physical_cores())
         parallel = config.parallel.model_copy(update={"num_learners": number})

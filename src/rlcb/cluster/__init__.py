@@ -1,0 +1,1 @@
+"""Several machines: how they find each other, and who among them does what."""
