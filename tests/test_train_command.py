@@ -277,7 +277,6 @@ def test_a_diverging_run_stops_and_keeps_its_last_checkpoint(rlcb: Run, tmp_path
         (["--n-epochs", "2.5"], "--n-epochs 2.5"),
         (["--batch-size", "1000"], "1000"),
         (["--config", "absent.yaml"], "absent.yaml: no such file"),
-        (["--mode", "cluster"], "cluster"),
         (["--output-dir", "/proc/nowhere"], "/proc"),
         (["--output-dir", "file/run"], "is a file"),
         (["--resume", "nothing"], "no run there"),
