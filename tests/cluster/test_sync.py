@@ -58,7 +58,7 @@ def rank(index: int, folder: str) -> None:
 def weights(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tensor]:
     """By way; both ranks must have come to the same."""
     folder = tmp_path_factory.mktemp("ranks")
-    multiprocessing.spawn(rank, args=(str(folder),), nprocs=2)  # type: ignore[no-untyped-call]
+    multiprocessing.spawn(rank, args=(str(folder),), nprocs=2)  # type: ignore[attr-defined, no-untyped-call]
     both = {way: [torch.load(folder / f"{way}_{index}.pt") for index in range(2)] for way in WAYS}
     for way, (first, second) in both.items():
         torch.testing.assert_close(first, second, msg=f"{way}: the ranks differ")

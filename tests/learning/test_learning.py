@@ -63,7 +63,7 @@ LATE = {"impala", "a3c"}  # who learn from what an older policy did, and get twi
 PARALLEL = {
     "ppo": ["--num-workers", "2"],
     "a2c": ["--num-workers", "2"],
-    "impala": ["--num-actors", "2"],
+    "impala": ["--num-actors", "2", "--num-learners", "1"],
     "a3c": ["--num-workers", "2"],
 }
 
