@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from itertools import cycle
-from time import perf_counter
 from typing import Any
 
 from benchmarks.ours import CREWS, RUNS, settings, workload_of
@@ -19,18 +18,10 @@ from benchmarks.workloads import choose, measurement_flags
 from rlcb.config import Config, Override, load_config
 from rlcb.cpu.allocator import keep_freed_memory
 from rlcb.cpu.threads import apply_threads, prepare_threads
+from rlcb.cpu.timing import seconds_per_call
 
 PROCESSES = 2
 SECONDS = {False: 15.0, True: 0.2}  # per piece: whole, quick
-
-
-def seconds_per_call(call: Callable[[], object], at_least: float) -> float:
-    call()
-    calls, begin = 0, perf_counter()
-    while perf_counter() - begin < at_least:
-        call()
-        calls += 1
-    return (perf_counter() - begin) / calls
 
 
 def pieces(config: Config) -> tuple[int, dict[str, Callable[[], object]]]:

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import perf_counter
 
 from rlcb.cpu.allocator import keep_freed_memory
 from rlcb.cpu.threads import apply_threads, prepare_threads
+from rlcb.cpu.timing import seconds_per_call
 
 SECONDS = 2.0
 TOP = 8
@@ -47,22 +47,13 @@ def _gemm_peak() -> float:
     import torch
 
     a, b, out = (torch.randn(2048, 2048) for _ in range(3))
-    return 2 * 2048**3 / _seconds(lambda: torch.mm(a, b, out=out)) / 1e9
-
-
-def _seconds(call: Callable[[], object]) -> float:
-    call()
-    calls, begin = 0, perf_counter()
-    while perf_counter() - begin < SECONDS:
-        call()
-        calls += 1
-    return (perf_counter() - begin) / calls
+    return 2 * 2048**3 / seconds_per_call(lambda: torch.mm(a, b, out=out), SECONDS) / 1e9
 
 
 def _print_profile(name: str, call: Callable[[], object], samples: int) -> None:
     from torch.profiler import profile
 
-    each = _seconds(call) / samples
+    each = seconds_per_call(call, SECONDS) / samples
     with profile() as recorded:
         for _ in range(3):
             call()

@@ -60,7 +60,7 @@ def load_agent(file: Path) -> Agent:
     return Agent(file, config, policy, content["progress"]["timesteps"])
 
 
-def newest_checkpoint(algorithm: str | None) -> Path:
+def newest_file(algorithm: str | None) -> Path:
     """Of the algorithm, or of any, in the folders where runs are."""
     name = f"{algorithm.lower()}_*.pt" if algorithm else "*.pt"
     files = [file for folder in RUN_FOLDERS for file in Path(folder).rglob(name)]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from rlcb.agent import Player, find_checkpoint, load_agent, newest_checkpoint
+from rlcb.agent import Player, find_checkpoint, load_agent, newest_file
 from rlcb.config.tree import ALGORITHM_LABELS, EnvSettings
 from rlcb.envs.levels import Levels, training_levels, unseen_levels
 from rlcb.envs.procgen import N_ACTIONS, OBS_SHAPE, ProcgenVectorEnv, make_envs
@@ -85,7 +85,7 @@ def evaluate(
 
     Without a checkpoint it is the newest (of the algorithm) in the folders where runs are.
     """
-    agent = load_agent(newest_checkpoint(algorithm) if checkpoint is None else find_checkpoint(checkpoint))
+    agent = load_agent(newest_file(algorithm) if checkpoint is None else find_checkpoint(checkpoint))
     file, config = agent.file, agent.config
     label = ALGORITHM_LABELS[config.algo]
     if algorithm is not None and algorithm.lower() != config.algo:

@@ -47,6 +47,7 @@ def test_unfair_and_unfinished_runs_are_marked_everywhere(make_run: MakeRun, rlc
     assert report.returncode == 0, report.stderr
     for text in (
         done.stdout,
+        rlcb("plot", "a", "b").stdout,
         (tmp_path / "out/comparison_report.txt").read_text(),
         (tmp_path / "report.html").read_text(),
     ):

@@ -13,7 +13,6 @@ import torch
 
 from rlcb.runs.checkpoint import load_checkpoint
 from tests.cluster.hosts import WHY_NOT, Host, can_make_hosts, two_hosts
-from tests.conftest import ROOT
 
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(not can_make_hosts(), reason=WHY_NOT)]
 
@@ -98,7 +97,7 @@ def test_nothing_listens_where_it_was_not_asked_to(hosts: list[Host], tmp_path: 
     wait_for(lambda: updates(tmp_path) >= 2, START_SECONDS, lambda: logs(tmp_path))
     for host in hosts:
         listening = [line.split()[3] for line in host.run("ss", "-Hltn").splitlines()]
-        assert listening or host.number == 2
+        assert listening
         assert {place.rpartition(":")[0] for place in listening} <= {host.address}
     agents[1].send_signal(15)  # one node's signal is enough
     codes = ended(agents, tmp_path)
@@ -137,4 +136,3 @@ def test_a_cut_cable_ends_in_a_checkpoint_to_go_on_from(hosts: list[Host], tmp_p
     ]
     assert ended(agents, tmp_path) == [0, 0], logs(tmp_path)
     assert updates(tmp_path) == 20
-    assert ROOT.exists()

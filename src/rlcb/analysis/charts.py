@@ -14,9 +14,9 @@ from rlcb.analysis.quantities import Quantity
 from rlcb.analysis.run import Floats
 from rlcb.analysis.scores import SOURCE, published_beside
 from rlcb.analysis.style import Look, look
+from rlcb.cpu.phases import PHASES
 
 POINTS = 400  # of a line; more cannot be seen
-PHASES = ("environment", "act", "learn", "synchronise", "wait", "other")
 
 
 class Chart(NamedTuple):
@@ -109,26 +109,31 @@ def _published(groups: Sequence[Group]) -> list[dict[str, Any]]:
     ]
 
 
+def _bar(
+    name: str, x: list[str], y: Sequence[float | None], index: int, hover: str, texts: list[str] | None = None
+) -> dict[str, Any]:
+    """`index` chooses the look; `texts` stand above the bars."""
+    style = look(index)
+    drawn = {
+        "type": "bar",
+        "name": name,
+        "x": x,
+        "y": y,
+        "marker": {"color": style.colour, "pattern": {"shape": style.pattern, "solidity": 0.3}},
+        "hovertemplate": f"{hover}<extra></extra>",
+    }
+    return drawn if texts is None else {**drawn, "text": texts, "textposition": "outside", "cliponaxis": False}
+
+
 def bars(groups: Sequence[Group], quantity: Quantity, name: str, title: str, y: str) -> Chart:
     """One bar for each group, with a dot for each of its runs where there are several."""
     data: list[dict[str, Any]] = []
     for index, group in enumerate(groups):
-        value, style = group.mean(quantity.of), look(index)
+        value = group.mean(quantity.of)
         if value is None:
             continue
-        data.append(
-            {
-                "type": "bar",
-                "name": group.label,
-                "x": [group.label],
-                "y": [value],
-                "text": [quantity.text(value)],
-                "textposition": "outside",
-                "cliponaxis": False,
-                "marker": {"color": style.colour, "pattern": {"shape": style.pattern, "solidity": 0.3}},
-                "hovertemplate": f"{group.label}<br>{quantity.text(value)}<extra></extra>",
-            }
-        )
+        text = quantity.text(value)
+        data.append(_bar(group.label, [group.label], [value], index, f"{group.label}<br>{text}", [text]))
         if len(group.runs) > 1:
             values = group.values(quantity.of).tolist()
             dots = {"symbol": "circle-open", "size": 8, "color": "#666666"}
@@ -144,19 +149,10 @@ def bars(groups: Sequence[Group], quantity: Quantity, name: str, title: str, y: 
 def phases(groups: Sequence[Group]) -> Chart:
     """What a step of the environment costs, and for what: the bars' heights are 1 / FPS."""
     data: list[dict[str, Any]] = []
+    labels = [group.label for group in groups]
     for index, phase in enumerate(PHASES):
         values = [_microseconds(group, phase) for group in groups]
-        style = look(index)
-        data.append(
-            {
-                "type": "bar",
-                "name": phase,
-                "x": [group.label for group in groups],
-                "y": values,
-                "marker": {"color": style.colour, "pattern": {"shape": style.pattern, "solidity": 0.3}},
-                "hovertemplate": f"%{{x}}<br>{phase}: %{{y:.0f}} µs per step<extra></extra>",
-            }
-        )
+        data.append(_bar(phase, labels, values, index, f"%{{x}}<br>{phase}: %{{y:.0f}} µs per step"))
     layout = {"barmode": "stack", "yaxis": {"title": {"text": "µs per environment step"}}}
     return Chart("phases", "Where the time goes", "Stacked bars: microseconds per step by phase", data, layout)
 
@@ -179,20 +175,8 @@ def generalisation(groups: Sequence[Group]) -> Chart | None:
     data = []
     for index, (name, quantity) in enumerate((("training levels", q.TRAIN_SCORE), ("unseen levels", q.TEST_SCORE))):
         values = [group.mean(quantity.of) for group in known]
-        style = look(index)
-        data.append(
-            {
-                "type": "bar",
-                "name": name,
-                "x": [group.label for group in known],
-                "y": values,
-                "text": [quantity.text(value) for value in values],
-                "textposition": "outside",
-                "cliponaxis": False,
-                "marker": {"color": style.colour, "pattern": {"shape": style.pattern, "solidity": 0.3}},
-                "hovertemplate": f"%{{x}}<br>{name}: %{{y:.2f}}<extra></extra>",
-            }
-        )
+        texts = [quantity.text(value) for value in values]
+        data.append(_bar(name, [group.label for group in known], values, index, f"%{{x}}<br>{name}: %{{y:.2f}}", texts))
     says = "Bars: mean reward of the evaluation on training and on unseen levels"
     layout = {"barmode": "group", "yaxis": {"title": {"text": "Mean reward of whole episodes"}}}
     return Chart("generalisation", "Known levels and unseen ones", says, data, layout)

@@ -8,9 +8,13 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rlcb.cli.parser import Door, Parser
+from rlcb.cli.parser import NO_LIMIT, Door, Parser, whole_numbers
 from rlcb.errors import UserError
+
+if TYPE_CHECKING:
+    from rlcb.cluster.jobs import Job
 
 HOWS = ("slurm", "pbs", "ssh", "manual")
 SUBMIT = {"slurm": "sbatch", "pbs": "qsub"}
@@ -36,43 +40,9 @@ def add_flags(parser: Parser, door: Door) -> None:
 
 
 def run(args: argparse.Namespace, door: Door) -> int:
-    from rlcb.cluster.jobs import Job, by_hand, pbs, slurm
+    from rlcb.cluster.jobs import by_hand, pbs, slurm
 
-    problems = list(args.problems)
-    numbers: dict[str, int | None] = {}
-    for name in ("nodes", "min_nodes", "cpus_per_node", "master_port"):
-        text = getattr(args, name)
-        if text is not None and not (text.isdecimal() and int(text) >= 1):
-            problems.append(f"--{name.replace('_', '-')} {text} is not a whole number from 1 on")
-        else:
-            numbers[name] = None if text is None else int(text)
-    hosts = [host for host in (args.hosts or "").split(",") if host]
-    if args.how not in HOWS:
-        problems.append(f"{args.how}: not a way to start; use {', '.join(HOWS)}")
-    elif args.how in ("ssh", "manual") and not hosts:
-        problems.append(f"--hosts: {args.how} needs the names of the machines; for example --hosts node1,node2")
-    if args.time is not None and not TIME.fullmatch(args.time):
-        problems.append(f"--time {args.time} is not hours:minutes:seconds; for example --time 4:00:00")
-    flags = args.after
-    problems += _problems_of(flags, hosts, numbers)
-    if problems:
-        raise UserError(problems)
-    nodes = len(hosts) if hosts else numbers["nodes"] or 1
-    job = Job(
-        name=args.job_name,
-        nodes=nodes,
-        cpus=numbers["cpus_per_node"],
-        time=args.time,
-        queue=args.queue,
-        min_nodes=numbers["min_nodes"],
-        port=numbers["master_port"] or 29500,
-        interface=args.interface,
-        python=sys.executable,
-        directory=Path.cwd(),
-        output_dir=Path(args.output_dir).absolute(),
-        flags=flags,
-        account=args.account,
-    )
+    job, hosts = _job(args)
     if args.how in SUBMIT:
         text = slurm(job) if args.how == "slurm" else pbs(job)
         return _submit(SUBMIT[args.how], text, Path(args.script or f"{job.name}.sh"), args.dry_run)
@@ -84,12 +54,42 @@ def run(args: argparse.Namespace, door: Door) -> int:
     return _over_ssh(commands)
 
 
-def _problems_of(flags: list[str], hosts: list[str], numbers: dict[str, int | None]) -> list[str]:
-    """The configuration is read here, before anything waits in a queue."""
+def _job(args: argparse.Namespace) -> tuple[Job, list[str]]:
+    """What is to be started, and where, if that is known here. The training's own settings are checked too, before
+    anything waits in a queue."""
     from rlcb.cli.train import problems_of
+    from rlcb.cluster.jobs import Job
 
-    nodes = len(hosts) if hosts else numbers.get("nodes") or 1
-    return problems_of([*flags, "--mode", "cluster", "--nodes", str(nodes)])
+    least = dict.fromkeys(("nodes", "min_nodes", "cpus_per_node"), (1, NO_LIMIT))
+    numbers, problems = whole_numbers(args, {**least, "master_port": (1, 65535)})
+    problems = [*args.problems, *problems]
+    hosts = [host for host in (args.hosts or "").split(",") if host]
+    if args.how not in HOWS:
+        problems.append(f"{args.how}: not a way to start; use {', '.join(HOWS)}")
+    elif args.how in ("ssh", "manual") and not hosts:
+        problems.append(f"--hosts: {args.how} needs the names of the machines; for example --hosts node1,node2")
+    if args.time is not None and not TIME.fullmatch(args.time):
+        problems.append(f"--time {args.time} is not hours:minutes:seconds; for example --time 4:00:00")
+    nodes = len(hosts) or numbers.get("nodes", 1)
+    problems += problems_of([*args.after, "--mode", "cluster", "--nodes", str(nodes)])
+    if problems:
+        raise UserError(problems)
+    job = Job(
+        name=args.job_name,
+        nodes=nodes,
+        cpus=numbers.get("cpus_per_node"),
+        time=args.time,
+        queue=args.queue,
+        min_nodes=numbers.get("min_nodes"),
+        port=numbers["master_port"],
+        interface=args.interface,
+        python=sys.executable,
+        directory=Path.cwd(),
+        output_dir=Path(args.output_dir).absolute(),
+        flags=args.after,
+        account=args.account,
+    )
+    return job, hosts
 
 
 def _submit(command: str, text: str, script: Path, dry: bool) -> int:

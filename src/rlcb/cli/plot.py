@@ -57,8 +57,12 @@ def run(args: argparse.Namespace, door: Door) -> int:
     place = logs[0].parent if logs else Path()
     file = picture_file(args.output or str(place / "training_curves.png"))
 
+    from rlcb.analysis.compare import Comparison
     from rlcb.analysis.plots import curves
 
-    curves(groups, file, [name for name in metrics if name in known], args.x, smoothing, args.published)
+    remarks, shown = Comparison(groups).remarks(), [name for name in metrics if name in known]
+    curves(groups, file, shown, args.x, smoothing, args.published, remarks)
+    for line in remarks:
+        print(line)
     print(f"Picture: {file}")
     return 0

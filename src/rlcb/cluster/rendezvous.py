@@ -28,8 +28,7 @@ class _Backend(C10dRendezvousBackend):
 
 
 def register() -> None:
-    if BACKEND not in rendezvous_handler_registry._registry:
-        rendezvous_handler_registry.register(BACKEND, _handler)
+    rendezvous_handler_registry.register(BACKEND, _handler)  # once more is fine
 
 
 def _handler(parameters: RendezvousParameters) -> RendezvousHandler:

@@ -182,7 +182,7 @@ class Config(Section):
     @property
     def batch_size(self) -> int:
         """Samples per gradient step, over all environments."""
-        if self.mode == "cluster" and self.cluster.sync == "accumulate" and self.algo != "impala":
+        if self.sync == "accumulate" and self.algo != "impala":
             return self.rollout_size
         if self.training.batch_size is not None:
             return self.training.batch_size
@@ -224,6 +224,16 @@ class Config(Section):
     @property
     def num_nodes(self) -> int:
         return self.cluster.nodes if self.mode == "cluster" else 1
+
+    @property
+    def sync(self) -> str:
+        """What travels; only a cluster has a choice."""
+        return self.cluster.sync if self.mode == "cluster" else "allreduce"
+
+    @property
+    def compresses(self) -> bool:
+        """Do gradients travel in half precision?"""
+        return self.mode == "cluster" and self.cluster.compression == "fp16"
 
     @property
     def timeout(self) -> float:

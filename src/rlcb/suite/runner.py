@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shlex
-import signal
 import statistics
 import subprocess
 import sys
@@ -17,11 +15,11 @@ from dataclasses import dataclass
 from rlcb.suite.plan import Job, Plan
 from rlcb.suite.progress import SuiteProgress
 from rlcb.suite.state import Position, commands, position, seconds_left
+from rlcb.training.lifeline import end_with_parent
 from rlcb.training.signals import StopSignal
 
 POLL_SECONDS = 0.2
 STOP_SECONDS = 300.0  # for runs that were asked to stop: an update of a large configuration takes a minute or two
-_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True)
@@ -195,12 +193,12 @@ class _Running:
 
 def _settle_in(cpus: set[int]) -> Callable[[], None]:
     """What a child does before it becomes the command: it takes its CPUs, and asks to end when the suite is killed."""
-    suite, libc = os.getpid(), ctypes.CDLL(None)
+    suite = os.getpid()
 
     def settle() -> None:
         if sys.platform.startswith("linux"):
             os.sched_setaffinity(0, cpus)
-            libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            end_with_parent()
             if os.getppid() != suite:  # killed meanwhile
                 os._exit(1)
 

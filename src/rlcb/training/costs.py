@@ -8,14 +8,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from time import perf_counter
 from typing import NamedTuple
 
 from rlcb.config import Config, load_config
 from rlcb.cpu.allocator import keep_freed_memory
 from rlcb.cpu.threads import apply_threads, prepare_threads
+from rlcb.cpu.timing import seconds_per_call
 
 AT_LEAST_SECONDS = 1.0  # per piece
 
@@ -59,19 +58,10 @@ def measure(config: Config) -> Costs:
     learner = make_learner(config, policy, Alone())
     collector, _ = make_collector(config, slice(0, n_envs), policy, Phases())
     rollout = empty_rollout(length, n_envs)
-    play = _seconds(lambda: collector.collect(rollout, bootstrap=False))
-    learn = _seconds(lambda: learner.learn(rollout, lambda epoch: rollout.actions, 1e-9))
+    play = seconds_per_call(lambda: collector.collect(rollout, bootstrap=False), AT_LEAST_SECONDS)
+    learn = seconds_per_call(lambda: learner.learn(rollout, lambda epoch: rollout.actions, 1e-9), AT_LEAST_SECONDS)
     collector.close()
     return Costs(play / (n_envs * length), learn / (n_envs * length))
-
-
-def _seconds(call: Callable[[], object]) -> float:
-    call()
-    calls, begin = 0, perf_counter()
-    while perf_counter() - begin < AT_LEAST_SECONDS:
-        call()
-        calls += 1
-    return (perf_counter() - begin) / calls
 
 
 def main() -> None:

@@ -42,7 +42,7 @@ class Hogwild:
     def __init__(self, config: Config, ranks: Ranks, phases: Phases) -> None:
         crew, budget = config.crew, config.training.total_timesteps
         assert crew is not None
-        self._config, self._ranks, self._phases = config, ranks, phases
+        self._config, self._ranks = config, ranks
         self._workers_here = range(crew.number)[part_of(crew.number, ranks.index, ranks.size)]
         self._number, self._n_envs = len(self._workers_here), crew.envs_each
         self._rollout_size = crew.envs_each * config.training.n_steps
@@ -53,9 +53,9 @@ class Hogwild:
         self._learner = make_learner(config, self.policy, Alone())
         self._moments_before = torch.zeros(3, dtype=torch.float64)
         self._envs: dict[str, Any] | None = None
-        self._begun = 0  # rollouts, of all workers
-        self._owed = [0] * crew.number
-        self._skipped = [0] * crew.number
+        self._begun = 0  # rollouts, of all workers here
+        self._owed = [0] * self._number
+        self._skipped = [0] * self._number
         self._done: list[Report] = []  # not yet part of an update
         self._crew: Crew | None = None
 

@@ -45,7 +45,7 @@ def launch(config: Config, run: RunDir, stop: StopSignal) -> int:
     multiprocessing.set_forkserver_preload(["rlcb.training.warm" if plays else "rlcb.training.ready"])
     nodes = config.num_nodes
     with tempfile.TemporaryDirectory(prefix="rlcb-") as folder:
-        handoff = Handoff(Path(folder), config.num_nodes)
+        handoff = Handoff(Path(folder), nodes)
         stop.then(handoff.forward)
         meeting = _among_nodes(config, run, handoff) if nodes > 1 else _alone(folder, handoff)
         settings = LaunchConfig(

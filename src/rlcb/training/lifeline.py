@@ -11,6 +11,7 @@ import threading
 import time
 
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
+_LIBC = ctypes.CDLL(None) if sys.platform.startswith("linux") else None
 WATCH_SECONDS = 1.0
 
 
@@ -24,12 +25,17 @@ def live_with_parent(name: str) -> int:
     parent = multiprocessing.parent_process()
     assert parent is not None
     assert parent.pid is not None
-    if sys.platform.startswith("linux"):
-        libc = ctypes.CDLL(None)
-        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        libc.prctl(_PR_SET_NAME, name.encode())
+    end_with_parent()
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_NAME, name.encode())
     threading.Thread(target=_end_after, args=(parent.pid,), daemon=True).start()
     return parent.pid
+
+
+def end_with_parent() -> None:
+    """The kernel ends this process when the one that forked it ends. Loads nothing, so it can come before exec."""
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _end_after(parent: int) -> None:

@@ -18,10 +18,6 @@ from rlcb.training.ranks import Alone, Ranks
 from rlcb.training.reward_scaling import DiscountedReturns, RewardScale
 
 
-def _averages(config: Config, ranks: Ranks) -> bool:
-    return config.mode == "cluster" and config.cluster.sync == "average" and ranks.size > 1
-
-
 class Lockstep:
     """One rank, with its share of the environments."""
 
@@ -33,14 +29,13 @@ class Lockstep:
         self._update = 0
         self.policy = make_policy(config)
         self._n_envs = self._part.stop - self._part.start
-        weight = self._n_envs * ranks.size / config.num_envs
-        # By itself between two averages, each rank is a run of its own.
-        self._average_every = config.cluster.average_every if _averages(config, ranks) else None
-        self._learner = (
-            make_learner(config, self.policy, Alone())
-            if self._average_every
-            else make_learner(config, self.policy, ranks, weight=weight)
-        )
+        averages = config.sync == "average" and ranks.size > 1
+        self._average_every = config.cluster.average_every if averages else None
+        if averages:  # each rank learns by itself between two averages
+            self._learner = make_learner(config, self.policy, Alone())
+        else:
+            weight = self._n_envs * ranks.size / config.num_envs
+            self._learner = make_learner(config, self.policy, ranks, weight=weight)
         self._collector, self._randomness = make_collector(config, self._part, self.policy, self._phases)
         self._rollout = empty_rollout(self._n_steps, self._n_envs)
         self._returns = DiscountedReturns(training.gamma, self._n_envs)

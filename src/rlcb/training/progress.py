@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 from types import TracebackType
-from typing import NoReturn, TextIO
+from typing import TextIO
 
 from tqdm import tqdm
 
@@ -15,9 +13,8 @@ from rlcb.config.tree import ALGORITHM_LABELS
 from rlcb.cpu.machine import machine
 from rlcb.cpu.threads import Threads
 from rlcb.runs.summary import RULE
+from rlcb.screen import Screen
 from rlcb.training.budget import Budget
-
-BAR = "Training: {percentage:3.0f}%|{bar}|"
 
 
 def header(config: Config, budget: Budget, threads: Threads, output: Path, resumed_at: int | None) -> str:
@@ -70,20 +67,8 @@ class Progress:
 
     def __init__(self, budget: Budget, log_file: Path, screen: TextIO | None = None) -> None:
         self._budget = budget
-        self._screen = screen or sys.stdout
+        self._screen = Screen("Training", screen)
         self._log = log_file.open("a", encoding="utf-8")
-        self._bar: tqdm[NoReturn] | None = None
-        if self._screen.isatty():
-            # Refreshed by us once per update; permille, so that long runs move too.
-            sized = os.get_terminal_size(self._screen.fileno()).columns > 0  # some terminals do not tell their size
-            self._bar = tqdm(
-                total=1000,
-                file=self._screen,
-                bar_format=BAR,
-                dynamic_ncols=sized,
-                ncols=None if sized else 120,
-                nrows=None if sized else 20,
-            )
 
     def __enter__(self) -> Progress:
         return self
@@ -91,33 +76,28 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._bar is not None:
-            self._bar.close()
+        self._screen.close()
         self._log.close()
 
     def say(self, text: str) -> None:
         """A block or a line of its own, above the bar."""
-        if self._bar is not None:
-            self._bar.write(text, file=self._screen)
-        else:
-            print(text, file=self._screen, flush=True)
+        self._screen.say(text)
         print(text, file=self._log, flush=True)
 
     def update(self, record: dict[str, float]) -> None:
         lines = self._lines(record)
         print(lines, file=self._log, flush=True)
-        if self._bar is None:
-            print(lines, file=self._screen, flush=True)
+        if not self._screen.live:
+            self._screen.say(lines)
             return
         steps, seconds = int(record["timesteps"]), record["time/elapsed_seconds"]
         left = self._budget.seconds_left(steps, seconds)
         elapsed, remaining = tqdm.format_interval(seconds), tqdm.format_interval(left or 0)
-        self._bar.n = round(1000 * self._budget.share(steps, seconds))
-        self._bar.bar_format = (
-            f"{BAR} [{elapsed}<{remaining}] Update {record['updates']:,} | Step {steps:,} | "
-            f"FPS: {record['time/fps']:,.0f} | Reward: {_reward(record)}"
+        self._screen.show(
+            self._budget.share(steps, seconds),
+            f"[{elapsed}<{remaining}] Update {record['updates']:,} | Step {steps:,} | "
+            f"FPS: {record['time/fps']:,.0f} | Reward: {_reward(record)}",
         )
-        self._bar.refresh()
 
     def _lines(self, record: dict[str, float]) -> str:
         steps = f"Step: {int(record['timesteps']):,}"

@@ -50,8 +50,7 @@ def main(config: Config, handoff: Handoff) -> int | str:
 def _take_part(config: Config, handoff: Handoff, stop: StopSignal, launcher: int) -> int:
     threads, phases, run = threads_of(config), Phases(), RunDir.of(config)
     apply_threads(threads.number)
-    compress = config.mode == "cluster" and config.cluster.compression == "fp16"
-    with Together(phases, config.timeout, compress) as ranks:
+    with Together(phases, config.timeout, config.compresses) as ranks:
         stop.received = stop.received or handoff.here_is(ranks.index)
         _refuse_if_different(config, ranks)
         execution = EXECUTIONS[config.algo](config, ranks, phases)
