@@ -30,6 +30,9 @@ class Ranks(Reduction, Protocol):
     index: int
     size: int
 
+    def count(self, more: int) -> int:
+        """Add to a number that all ranks share; return it. Nobody waits."""
+
 
 class Alone:
     """One process: there is nobody to add up with."""
@@ -42,6 +45,9 @@ class Alone:
     def mean(self, values: Tensor) -> None:
         pass
 
+    def count(self, more: int) -> int:
+        return 0
+
 
 class Together:
     """The ranks that torch's launcher has started, over gloo. A rank that does not answer in time is lost."""
@@ -53,9 +59,13 @@ class Together:
         self._exchanges: list[float] = []
         # The first to arrive waits for the others to have imported everything; after that, nobody is late.
         with self._peers():
-            store = _store(self.size)
+            self._store = _store(self.size)
             dist.init_process_group(
-                "gloo", store=store, rank=self.index, world_size=self.size, timeout=timedelta(seconds=START_SECONDS)
+                "gloo",
+                store=self._store,
+                rank=self.index,
+                world_size=self.size,
+                timeout=timedelta(seconds=START_SECONDS),
             )
             dist.barrier()
             self._group = dist.new_group(timeout=timedelta(seconds=timeout))
@@ -83,6 +93,10 @@ class Together:
             return
         self.sum(values)
         values /= self.size
+
+    def count(self, more: int) -> int:
+        with self._peers():
+            return int(self._store.add("count", more))
 
     def take_exchanges(self) -> list[float]:
         """Seconds of every exchange since the last take. The last rank to arrive does not wait, so the shortest time
