@@ -90,6 +90,11 @@ def test_it_is_the_experiment_of_one_machine(hosts: list[Host], tmp_path: Path) 
     assert all(torch.equal(a, b) for a, b in zip(far["envs"]["games"], near["envs"]["games"], strict=True))
     for name, weights in near["model"].items():
         torch.testing.assert_close(far["model"][name], weights)
+    memory = [
+        json.loads((run / "training_summary.json").read_text())["peak_memory_gb"]
+        for run in (tmp_path / "run", alone / "run")
+    ]
+    assert memory[0] > memory[1], "memory of the second host is counted: it shares nothing with the first"
 
 
 def test_nothing_listens_where_it_was_not_asked_to(hosts: list[Host], tmp_path: Path) -> None:

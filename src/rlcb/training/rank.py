@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rlcb.config import Config
+from rlcb.cpu.memory import NOWHERE, MemoryWatch, Usage
 from rlcb.cpu.phases import Phases
 from rlcb.cpu.threads import apply_threads, threads_of
 from rlcb.errors import PeerLost, TrainingFailed
@@ -59,11 +62,22 @@ def _take_part(config: Config, handoff: Handoff, stop: StopSignal, launcher: int
         if checkpoint:
             execution.load(checkpoint["execution"])
         if ranks.index:
-            follow(execution, ranks, stop)
+            with _usage(launcher) as usage:
+                follow(execution, ranks, stop, usage)
         else:
             restarts = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
             run_loop(config, run, Leader(execution, ranks, stop), checkpoint, stop, threads, launcher, restarts)
     return stop.exit_code
+
+
+@contextmanager
+def _usage(launcher: int) -> Iterator[Callable[[], Usage]]:
+    """Of another node than rank 0's, told by its first rank; the others have nothing to tell."""
+    if os.environ["GROUP_RANK"] == "0" or os.environ["LOCAL_RANK"] != "0":
+        yield lambda: NOWHERE
+        return
+    with MemoryWatch(launcher) as watch:
+        yield lambda: watch.usage
 
 
 def _refuse_if_different(config: Config, ranks: Together) -> None:
