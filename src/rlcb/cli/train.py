@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcb.cli.parser import Door, Parser, parse
+from rlcb.cluster.torchrun import settings_of_torchrun, under_torchrun
 from rlcb.config import Config, Override, flag_name, leaves, load_config
 from rlcb.config.describe import choices, default_text
 from rlcb.errors import UserError
@@ -118,6 +119,10 @@ def _new_config(args: argparse.Namespace, door: Door) -> Config:
     config, problems = None, list(args.problems)
     try:
         config = load_config(args.config, overrides, door.fixed, physical_cores())
+        more, misfits = settings_of_torchrun(config.algo, config.mode, {one.path: one for one in overrides})
+        problems += misfits
+        if more:
+            config = load_config(args.config, [*overrides, *more], door.fixed)
     except UserError as error:
         problems += error.problems
     if config is not None:
@@ -138,7 +143,7 @@ def _with_place(config: Config, given: set[str], runs_in: str | None) -> Config:
         return config
     else:
         name = f"{config.run_name}_{game_name(config.env.name)}_seed{config.env.seed}"
-        if config.num_nodes == 1:  # several nodes must come to the same name
+        if config.num_nodes == 1 and not under_torchrun():  # several processes must come to the same name
             name += f"_{datetime.now():%Y%m%d-%H%M%S}"
         output = f"./{runs_in or 'runs'}/{name}"
     elsewhere = {name: None for name in ("checkpoint_dir", "log_dir") if f"logging.{name}" not in given}
@@ -160,6 +165,10 @@ def _resumed_config(args: argparse.Namespace, door: Door) -> Config:
         raise UserError([*problems, f"--resume {place}: no run there (no config.yaml); name the directory of a run"])
     before = load_config(file, [], door.fixed)
     given = {override.path: override for override in overrides}
+    more, misfits = settings_of_torchrun(before.algo, before.mode, given)
+    overrides += more
+    problems += misfits
+    given |= {override.path: override for override in more}
     if "parallel.num_workers" in given and PER_WORKER not in given and before.crew is not None:
         # Other workers, the same environments: divided anew.
         overrides.append(Override("env.num_envs", before.num_envs, "--num-envs"))

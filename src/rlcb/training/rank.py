@@ -38,7 +38,11 @@ def main(config: Config, handoff: Handoff) -> int | str:
     launcher = live_with_parent(f"rlcb-rank-{index}")
     with StopSignal() as stop:
         try:
-            return _take_part(config, handoff, stop, launcher)
+            phases = Phases()
+            with Together(phases, config.timeout, config.compresses) as ranks:
+                stop.received = stop.received or handoff.here_is(ranks.index)
+                take_part(config, RunDir.of(config), ranks, phases, stop, launcher)
+            return stop.exit_code
         except TrainingFailed as failure:
             # All ranks come to this together, and a restart would come to it again.
             return str(failure)
@@ -50,24 +54,22 @@ def main(config: Config, handoff: Handoff) -> int | str:
         sys.exit(1)
 
 
-def _take_part(config: Config, handoff: Handoff, stop: StopSignal, launcher: int) -> int:
-    threads, phases, run = threads_of(config), Phases(), RunDir.of(config)
+def take_part(config: Config, run: RunDir, ranks: Together, phases: Phases, stop: StopSignal, launcher: int) -> None:
+    """Until the run is over. `launcher` is the process above all others of the run on this machine."""
+    threads = threads_of(config)
     apply_threads(threads.number)
-    with Together(phases, config.timeout, config.compresses) as ranks:
-        stop.received = stop.received or handoff.here_is(ranks.index)
-        _refuse_if_different(config, ranks)
-        execution = EXECUTIONS[config.algo](config, ranks, phases)
-        # All ranks find the same: nobody saves before everybody has taken part in an update.
-        checkpoint = newest_checkpoint(run, warn=ranks.index == 0)
-        if checkpoint:
-            execution.load(checkpoint["execution"])
-        if ranks.index:
-            with _usage(launcher) as usage:
-                follow(execution, ranks, stop, usage)
-        else:
-            restarts = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
-            run_loop(config, run, Leader(execution, ranks, stop), checkpoint, stop, threads, launcher, restarts)
-    return stop.exit_code
+    _refuse_if_different(config, ranks)
+    execution = EXECUTIONS[config.algo](config, ranks, phases)
+    # All ranks find the same: nobody saves before everybody has taken part in an update.
+    checkpoint = newest_checkpoint(run, warn=ranks.index == 0)
+    if checkpoint:
+        execution.load(checkpoint["execution"])
+    if ranks.index:
+        with _usage(launcher) as usage:
+            follow(execution, ranks, stop, usage)
+    else:
+        restarts = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+        run_loop(config, run, Leader(execution, ranks, stop), checkpoint, stop, threads, launcher, restarts)
 
 
 @contextmanager

@@ -141,13 +141,26 @@ class Together:
 
 def _store(size: int) -> Any:
     """What belongs to an earlier start of the ranks is not found again."""
-    timeout = timedelta(seconds=START_SECONDS)
+    restart = os.environ["TORCHELASTIC_RESTART_COUNT"]
     if STORE_FILE in os.environ:
-        restart = os.environ["TORCHELASTIC_RESTART_COUNT"]
         store = dist.FileStore(f"{os.environ[STORE_FILE]}.{restart}", size)  # type: ignore[attr-defined]
-        store.set_timeout(timeout)
+        store.set_timeout(timedelta(seconds=START_SECONDS))
         return store
-    host, _, port = os.environ[STORE_HOST].rpartition(":")
-    meeting = dist.TCPStore(host, int(port), is_master=False, timeout=timeout)  # type: ignore[attr-defined]
-    # The launchers agree on a new port at every start. Nobody listens there, but it names the start.
-    return dist.PrefixStore(f"ranks/{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}", meeting)  # type: ignore[attr-defined]
+    # Our launchers agree on a new port at every start. Nobody listens there, but it names the start.
+    start = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}/{restart}/{size}"
+    return dist.PrefixStore(f"ranks/{start}", meeting_store())  # type: ignore[attr-defined]
+
+
+def meeting_store() -> Any:
+    """The launchers' own: ours at an address that we chose, torchrun's where it says."""
+    torchruns = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+    host, _, port = os.environ.get(STORE_HOST, torchruns).rpartition(":")
+    nobody_listens = STORE_HOST not in os.environ and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
+    return dist.TCPStore(  # type: ignore[attr-defined]
+        host,
+        int(port),
+        is_master=nobody_listens and os.environ["RANK"] == "0",
+        timeout=timedelta(seconds=START_SECONDS),
+        wait_for_workers=False,
+        multi_tenant=True,
+    )
