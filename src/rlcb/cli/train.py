@@ -82,6 +82,10 @@ def run(args: argparse.Namespace, door: Door) -> int:
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # its warnings about host names say nothing to users
     keep_freed_memory()
     prepare_threads(threads_of(config).number)
+    if config.mode != "sequential" and not under_torchrun():
+        from rlcb.training import server
+
+        server.start(config.algo)  # it imports torch while we do
     from rlcb.training.train import train
 
     return train(config, resume=bool(args.resume), overwrite=args.overwrite)

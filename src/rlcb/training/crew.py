@@ -48,10 +48,12 @@ class Crew:
         arguments: Callable[[int, int], tuple[Any, ...]],
         name: Callable[[int], str],
         timeout: float,
+        preload: list[str],
     ) -> None:
+        """`preload` are modules that members share in memory."""
         self._work, self._arguments, self._name, self._timeout = work, arguments, name, timeout
         self._processes = multiprocessing.get_context("forkserver")
-        self._processes.set_forkserver_preload(["rlcb.training.warm"])  # members share what it has loaded
+        self._processes.set_forkserver_preload(preload)
         self.replaced = 0
         self._early: tuple[list[tuple[int, Any]], list[int]] = ([], [])
         self._failed_starts = 0  # in a row

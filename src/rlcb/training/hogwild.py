@@ -21,6 +21,7 @@ from rlcb.training.execution import Report
 from rlcb.training.merging import add_phases, join_envs, merge_metrics
 from rlcb.training.ranks import Alone, Ranks
 from rlcb.training.reward_scaling import DiscountedReturns, RewardScale
+from rlcb.training.server import LEARNS, PLAYS
 from rlcb.training.shared import shared
 
 ROLLOUT, STATE = "rollout", "state"
@@ -75,7 +76,8 @@ class Hogwild:
                 shared(torch.zeros(1)),
                 shared(moments),
             )
-            self._crew = Crew(self._number, work, self._arguments, self._name, self._config.timeout)
+            timeout = self._config.timeout
+            self._crew = Crew(self._number, work, self._arguments, self._name, timeout, [PLAYS, LEARNS])
         return self._crew
 
     def _name(self, worker: int) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import multiprocessing
 import os
 import signal
 import sys
@@ -21,6 +20,7 @@ from rlcb.cluster.network import address_on, is_here, watch
 from rlcb.config import Config
 from rlcb.errors import TrainingFailed
 from rlcb.runs.rundir import RunDir
+from rlcb.training import server
 from rlcb.training.ranks import STORE_FILE, STORE_HOST
 from rlcb.training.signals import StopSignal
 
@@ -36,13 +36,10 @@ def launch(config: Config, run: RunDir, stop: StopSignal) -> int:
     from torch.distributed.elastic.rendezvous import RendezvousError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-    from rlcb.training.lockstep import Lockstep
-    from rlcb.training.rank import EXECUTIONS
     from rlcb.training.rank import main as rank
 
     logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)  # we say what happened in our own lines
-    plays = EXECUTIONS[config.algo] is Lockstep  # others have a crew that does
-    multiprocessing.set_forkserver_preload(["rlcb.training.warm" if plays else "rlcb.training.ready"])
+    server.start(config.algo)
     nodes = config.num_nodes
     with tempfile.TemporaryDirectory(prefix="rlcb-") as folder:
         handoff = Handoff(Path(folder), nodes)
