@@ -75,19 +75,17 @@ def run(args: argparse.Namespace, door: Door) -> int:
     from rlcb.scale.table import as_tree, described, table, title
 
     costs = costs or _measured(plan, cores)
-    one_core = predict(plan.one_core, costs, Machines(1, cores, latency, bandwidth))
-    predictions = [
-        predict(config, costs, Machines(config.num_nodes, cores, latency, bandwidth)) for config in plan.runs
-    ]
+    machines = Machines(cores, latency, bandwidth)
+    one_core = predict(plan.one_core, costs, machines)
+    predictions = [predict(config, costs, machines) for config in plan.runs]
     print(f"{described(costs)}\n\n{title(plan.one_core)}; {bandwidth:g} Mbit/s, {latency:g} ms one way")
     print(table(one_core, predictions))
     print("".join(f"{remark}\n" for remark in plan.remarks), end="", flush=True)
 
     from rlcb.scale.picture import draw
 
-    network = Machines(1, cores, latency, bandwidth)
-    draw(one_core, predictions, network, file)
-    write_json(file.with_suffix(".json"), as_tree(costs, one_core, predictions, network))
+    draw(one_core, predictions, file)
+    write_json(file.with_suffix(".json"), as_tree(costs, one_core, predictions))
     print(f"\nPicture: {file}\nNumbers: {file.with_suffix('.json')}")
     return 0
 

@@ -16,8 +16,7 @@ AHEAD = 2  # rollouts that an A3C worker has to do while its node talks to other
 class Machines:
     """Nodes that are alike, and the network between them."""
 
-    nodes: int
-    cores: int  # of each
+    cores: int  # of each node
     latency_ms: float  # one way
     mbits: float  # of every node's link, each way
 
@@ -63,7 +62,7 @@ def predict(config: Config, costs: Costs, machines: Machines) -> Prediction:
 def _lockstep(config: Config, costs: Costs, machines: Machines) -> Seconds:
     """Everybody plays, then everybody computes a share of every gradient; whoever is first waits."""
     ranks = config.num_ranks
-    load = ranks / machines.nodes / machines.cores
+    load = ranks / config.num_nodes / machines.cores
     play, learn = costs.crowd_play.at(load), costs.crowd_learn.at(load)
     n_envs, n_steps = config.num_envs / ranks, config.training.n_steps
     gradients = config.training.n_epochs * config.rollout_size // config.batch_size
@@ -89,7 +88,7 @@ def _actors_and_learners(config: Config, costs: Costs, machines: Machines) -> Se
     pace, or the cores do, where there are fewer of them than processes."""
     crew = config.crew
     assert crew is not None
-    actors = crew.number // machines.nodes
+    actors = crew.number // config.num_nodes
     length = config.batch_size // config.num_envs
     batches = config.training.n_steps // length
     load = (actors + 1) / machines.cores
@@ -120,7 +119,7 @@ def _hogwild(config: Config, costs: Costs, machines: Machines) -> Seconds:
     if it takes longer than that."""
     crew = config.crew
     assert crew is not None
-    load = crew.number / machines.nodes / machines.cores
+    load = crew.number / config.num_nodes / machines.cores
     play, learn = costs.crowd_play.at(load), costs.crowd_learn.at(load)
     n_steps, n_envs = config.training.n_steps, crew.envs_each
     working = Seconds(
@@ -141,7 +140,7 @@ def _ring(config: Config, costs: Costs, machines: Machines, turns: float) -> Rin
     here = costs.here(config.cluster.compression)
     here = Link(here.latency, here.seconds_per_byte * turns)
     between = wire(machines.latency_ms, machines.mbits, here)
-    return Ring(machines.nodes, config.num_ranks // machines.nodes, here, between)
+    return Ring(config.num_nodes, config.num_ranks // config.num_nodes, here, between)
 
 
 def _exchange(config: Config, costs: Costs, ring: Ring) -> float:

@@ -15,12 +15,13 @@ from matplotlib.ticker import EngFormatter, NullLocator, ScalarFormatter
 
 from rlcb.analysis.plots import STYLE
 from rlcb.analysis.style import look
-from rlcb.scale.model import Machines, Prediction
-from rlcb.scale.table import efficiency, hours, steps_of, strategy, title
+from rlcb.scale.model import Prediction
+from rlcb.scale.table import cores_of, efficiency, hours, steps_of, strategy, title
 
 
-def draw(one_core: Prediction, predictions: Sequence[Prediction], network: Machines, file: Path) -> None:
+def draw(one_core: Prediction, predictions: Sequence[Prediction], file: Path) -> None:
     """A line for each way to exchange."""
+    network = one_core.machines
     steps = EngFormatter(sep="")(steps_of(one_core.config))
     quantities = {
         "Training speed (FPS)": lambda one: one.fps,
@@ -32,12 +33,12 @@ def draw(one_core: Prediction, predictions: Sequence[Prediction], network: Machi
         for axis, (label, quantity) in zip(axes, quantities.items(), strict=True):
             for index, way in enumerate(dict.fromkeys(strategy(one.config) for one in predictions)):
                 style = look(index)
-                points = [(one.machines.nodes, quantity(one)) for one in predictions if strategy(one.config) == way]
+                points = [(one.config.num_nodes, quantity(one)) for one in predictions if strategy(one.config) == way]
                 axis.plot(
                     *zip(*points, strict=True), color=style.colour, linestyle=style.line, marker=style.point, label=way
                 )
             axis.set_ylabel(label)
-            _by_nodes(axis, sorted({one.machines.nodes for one in predictions}), network.cores)
+            _by_nodes(axis, sorted({one.config.num_nodes for one in predictions}), network.cores)
         _ideal(axes[0], one_core, predictions)
         axes[0].set_yscale("log")
         axes[2].set_yscale("log")
@@ -61,7 +62,7 @@ def _by_nodes(axis: Axes, nodes: list[int], cores: int) -> None:
 
 
 def _ideal(axis: Axes, one_core: Prediction, predictions: Sequence[Prediction]) -> None:
-    cores = {one.machines.nodes: one.machines.nodes * one.machines.cores for one in predictions}
+    cores = {one.config.num_nodes: cores_of(one) for one in predictions}
     axis.plot(
         list(cores), [one_core.fps * each for each in cores.values()], ":", color="0.5", label="every core like one"
     )

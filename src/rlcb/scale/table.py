@@ -10,15 +10,19 @@ from rlcb.config import Config
 from rlcb.config.tree import ALGORITHM_LABELS
 from rlcb.games import game_name
 from rlcb.scale.costs import Costs
-from rlcb.scale.model import Machines, Prediction
+from rlcb.scale.model import Prediction
 
 STEPS = 25_000_000  # where the training has no number of its own
 
 
 def efficiency(prediction: Prediction, one_core: Prediction) -> float:
     """Speed for every core that is there, against one that works alone."""
-    machines = prediction.machines
-    return prediction.fps / (one_core.fps * machines.nodes * machines.cores)
+    return prediction.fps / (one_core.fps * cores_of(prediction))
+
+
+def cores_of(prediction: Prediction) -> int:
+    """Of all nodes, whether there is something for them to do or not."""
+    return prediction.config.num_nodes * prediction.machines.cores
 
 
 def hours(prediction: Prediction) -> float:
@@ -40,9 +44,9 @@ def table(one_core: Prediction, predictions: Sequence[Prediction]) -> str:
     lines = [f"{'':<{width}}" + "".join(f"{head:>14}" for head in heads)]
     lines.append(_row("one core", width, one_core, one_core, ("1", "1", "1")))
     for one in predictions:
-        nodes, crew = one.machines.nodes, one.config.crew
+        crew = one.config.crew
         assert crew is not None
-        counts = (str(nodes), str(nodes * one.machines.cores), str(crew.number))
+        counts = (str(one.config.num_nodes), str(cores_of(one)), str(crew.number))
         lines.append(_row(strategy(one.config), width, one, one_core, counts))
     return "\n".join(line.rstrip() for line in lines)
 
@@ -99,13 +103,14 @@ def described(costs: Costs) -> str:
     )
 
 
-def as_tree(costs: Costs, one_core: Prediction, predictions: Sequence[Prediction], network: Machines) -> dict[str, Any]:
+def as_tree(costs: Costs, one_core: Prediction, predictions: Sequence[Prediction]) -> dict[str, Any]:
     return {
-        "network": {"latency_ms": network.latency_ms, "bandwidth_mbits": network.mbits},
+        "network": {"latency_ms": one_core.machines.latency_ms, "bandwidth_mbits": one_core.machines.mbits},
         "one_core_fps": one_core.fps,
         "predictions": [
             {
-                **asdict(one.machines),
+                "nodes": one.config.num_nodes,
+                "cores_per_node": one.machines.cores,
                 "workers": one.config.crew.number if one.config.crew else 1,
                 "num_envs": one.config.num_envs,
                 "batch_size": one.config.batch_size,
