@@ -247,9 +247,9 @@ def _write(folder: Path, found: Found) -> None:
     header = (
         "# Predictions of `rlcb scale` against runs\n\n"
         f"`make check-scale`, {datetime.now():%Y-%m-%d}; {here.cpu}, {here.cores} cores, {here.memory_gb:g} GB, "
-        f"{here.system}, Python {here.python}.\nMedians of {rounds} rounds; in every round, costs are measured before "
-        "and after the runs.\nCoinRun, `nature`, 32 environments; PPO: 64 steps, batch 512, 2 epochs; IMPALA: 64 steps; "
-        "A2C and A3C: 16 steps.\nRaw numbers: [scale_check.json](scale_check.json).\n"
+        f"{here.system}, Python {here.python}.\nMedians of {rounds} rounds; costs are measured before and after the "
+        "runs of every round.\nCoinRun, `nature`, 32 environments; PPO: 64 steps, batch 512, 2 epochs; IMPALA: 64 "
+        "steps; A2C and A3C: 16 steps.\nRaw numbers: [scale_check.json](scale_check.json).\n"
     )
     (folder / "scale_check.md").write_text(f"{header}\n```\n{table(found)}\n```\n", encoding="utf-8")
     facts = {"machine": here._asdict(), "bar": BAR, "rows": found}
