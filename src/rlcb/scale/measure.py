@@ -32,7 +32,9 @@ class Probes:
     def __init__(self, number: int) -> None:
         command = [sys.executable, "-m", "rlcb.scale.probe"]
         self._processes = [
-            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(number)
+            # A group of their own: Ctrl-C reaches us alone, and we end them.
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
+            for _ in range(number)
         ]
         self._limit = threading.Timer(LIMIT_SECONDS, self._kill)
         self._limit.daemon = True
@@ -80,7 +82,7 @@ def measure(config: Config, n_envs: Iterable[int], crowded: bool, screen: Screen
     levels = {1, cores, *([2 * cores] if crowded else [])}  # processes at a time
     length = config.batch_size // config.num_envs
     with probes(max(2, *levels)) as crew, tempfile.TemporaryDirectory(prefix="rlcb-scale-") as folder:
-        (facts,) = crew.ask([{"what": "facts", "config": _small(config, length)}])
+        (facts,) = crew.ask([{"what": "facts", "config": _small(config, length), "folder": folder}])
         sizes = chosen_sizes({*n_envs, facts["micro_batch_size"] // length})
         middle = sizes[len(sizes) // 2]
         todo = [(size, cores) for size in sizes] + [(middle, level) for level in sorted(levels - {cores})]

@@ -9,7 +9,6 @@ import json
 import os
 import pickle
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
@@ -27,7 +26,7 @@ RECORDS = 20
 TIMEOUT = 60.0
 
 
-def facts(config: Config) -> dict[str, Any]:
+def facts(config: Config, folder: str) -> dict[str, Any]:
     """Of the network and its optimizer; what an update is worth telling, and what writing it down takes."""
     from torch import Tensor
 
@@ -45,16 +44,16 @@ def facts(config: Config) -> dict[str, Any]:
         "optimizer_tensors": sum(isinstance(value, Tensor) and value.dim() > 0 for value in remembered.values()),
         "micro_batch_size": config.hardware.micro_batch_size or MICRO_BATCH_SIZES[config.model.arch],
         "report_bytes": len(pickle.dumps(report)),
-        "bookkeeping": _bookkeeping(report.metrics),
+        "bookkeeping": _bookkeeping(report.metrics, Path(folder)),
     }
 
 
-def _bookkeeping(metrics: dict[str, float]) -> float:
+def _bookkeeping(metrics: dict[str, float], folder: Path) -> float:
     """Seconds per record in metrics.jsonl and TensorBoard."""
     from rlcb.runs.metrics import MetricsLog
 
     record = {f"train/{name}": value for name, value in metrics.items() if value == value}
-    with tempfile.TemporaryDirectory(prefix="rlcb-scale-") as folder, MetricsLog(Path(folder)) as log:
+    with MetricsLog(folder) as log:
         log.write({"timesteps": 0, **record})
         begin = perf_counter()
         for step in range(RECORDS):
