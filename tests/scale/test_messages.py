@@ -115,6 +115,9 @@ class _Two:
 
     def mean(self, values: Tensor, wide: bool = False) -> None: ...
 
+    def count(self, more: int) -> int:
+        return 0
+
 
 @pytest.mark.parametrize("algo", RECIPES)
 def test_one_rank_says_nothing(algo: str) -> None:

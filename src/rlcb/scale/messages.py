@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from rlcb.config import Config
 
-METRICS = {"ppo": 11, "a2c": 9, "impala": 11}  # numbers that a pass over a rollout ends with
-EXTRA = 2  # numbers that travel with a gradient
+METRICS = {"ppo": 12, "a2c": 10, "impala": 12}  # numbers that a pass over a rollout ends with
+EXTRA = 3  # numbers that travel with a gradient
 
 
 class Message(NamedTuple):
