@@ -52,7 +52,7 @@ def said(algo: str, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch, f
     return config, parameters, tensors, counted
 
 
-def expected(messages: list[Message]) -> dict[tuple[int, int], float]:
+def expected(messages: list[Message]) -> Counter[tuple[int, int]]:
     counts: Counter[tuple[int, int]] = Counter()
     for message in messages:
         counts[message.elements, message.element_bytes] += round(UPDATES * message.per_update)
