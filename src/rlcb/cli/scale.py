@@ -50,12 +50,15 @@ def add_flags(parser: Parser, door: Door) -> None:
 
 def run(args: argparse.Namespace, door: Door) -> int:
     from rlcb.cpu.machine import physical_cores
+    from rlcb.scale.plan import SYNCS
 
     numbers, problems = whole_numbers(
         args, dict.fromkeys(("cores_per_node", "workers_per_node", "num_envs_per_worker"), (1, NO_LIMIT))
     )
     problems = [*args.problems, *problems]
     nodes, latency, bandwidth = _network(args, problems)
+    if args.sync not in (*SYNCS, "all"):
+        problems.append(f"--sync {args.sync} is not a choice; use {', '.join(SYNCS)} or all")
     cores = numbers.get("cores_per_node", physical_cores())
     plan, costs, file = None, None, Path(args.output)
     try:
@@ -112,8 +115,6 @@ def _plan(args: argparse.Namespace, nodes: list[int], cores: int, numbers: dict[
     from rlcb.cpu.machine import physical_cores
     from rlcb.scale.plan import SYNCS, Asked, make_plan
 
-    if args.sync not in (*SYNCS, "all"):
-        raise UserError(f"--sync {args.sync} is not a choice; use {', '.join(SYNCS)} or all")
     asked = Asked(
         args.config,
         overrides_of(args),
@@ -121,7 +122,7 @@ def _plan(args: argparse.Namespace, nodes: list[int], cores: int, numbers: dict[
         cores,
         numbers.get("workers_per_node"),
         numbers.get("num_envs_per_worker"),
-        SYNCS if args.sync == "all" else (args.sync,),
+        (args.sync,) if args.sync in SYNCS else SYNCS,
     )
     return make_plan(asked, physical_cores())
 
