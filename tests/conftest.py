@@ -35,6 +35,25 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with the configuration files and nothing else; tests that ask for it are in it."""
+    (tmp_path / "config").symlink_to(ROOT / "config")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def command_line(*words: str) -> int:
+    """`rlcb` in this process: the exit code. What workers of a parallel run print goes where the first ones wrote;
+    the run's log has it too."""
+    from rlcb.cli import main
+
+    with pytest.raises(SystemExit) as end:
+        main(argv=words)
+    assert isinstance(end.value.code, int)
+    return end.value.code
+
+
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A very short run of PPO."""

@@ -85,7 +85,7 @@ def run(args: argparse.Namespace, door: Door) -> int:
     if config.mode != "sequential" and not under_torchrun():
         from rlcb.training import server
 
-        server.start(config.algo)  # it imports torch while we do
+        server.start()  # it imports torch while we do
     from rlcb.training.train import train
 
     return train(config, resume=bool(args.resume), overwrite=args.overwrite)

@@ -21,7 +21,6 @@ from rlcb.training.execution import Report
 from rlcb.training.merging import add_phases, join_envs, merge_metrics
 from rlcb.training.ranks import Alone, Ranks
 from rlcb.training.reward_scaling import DiscountedReturns, RewardScale
-from rlcb.training.server import LEARNS, PLAYS
 from rlcb.training.shared import shared
 
 ROLLOUT, STATE = "rollout", "state"
@@ -76,8 +75,7 @@ class Hogwild:
                 shared(torch.zeros(1)),
                 shared(moments),
             )
-            timeout = self._config.timeout
-            self._crew = Crew(self._number, work, self._arguments, self._name, timeout, [PLAYS, LEARNS])
+            self._crew = Crew(self._number, work, self._arguments, self._name, self._config.timeout)
         return self._crew
 
     def _name(self, worker: int) -> str:

@@ -39,7 +39,7 @@ def launch(config: Config, run: RunDir, stop: StopSignal) -> int:
     from rlcb.training.rank import main as rank
 
     logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)  # we say what happened in our own lines
-    server.start(config.algo)
+    server.start()
     nodes = config.num_nodes
     with tempfile.TemporaryDirectory(prefix="rlcb-") as folder:
         handoff = Handoff(Path(folder), nodes)
@@ -135,6 +135,7 @@ class Handoff:
     def __init__(self, folder: Path, nodes: int = 1) -> None:
         self.folder, self._nodes = folder, nodes
         self.environment: dict[str, str] = {}  # for the ranks; the server that forks them may be older than this run
+        self.directory = Path.cwd()  # likewise
 
     def here_is(self, rank: int) -> int | None:
         """A rank that has found the others says who it is, and hears whether it should stop at once."""

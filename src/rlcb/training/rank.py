@@ -34,6 +34,7 @@ def main(config: Config, handoff: Handoff) -> int | str:
     """Returns the exit code of the run, or why it failed: in rank 0, which knows. Whoever ends otherwise is lost."""
     index = int(os.environ["RANK"])
     os.environ.update(handoff.environment)
+    os.chdir(handoff.directory)
     os.setsid()  # Ctrl-C goes to the launcher alone, which passes it on
     launcher = live_with_parent(f"rlcb-rank-{index}")
     with StopSignal() as stop:
