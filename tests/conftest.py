@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
+import io
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -72,13 +72,16 @@ def checkpoint(trained: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def rlcb(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run the command line in an empty directory, as a user would."""
+def rlcb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run the command line in an empty directory. In this process: importing torch takes longer than most tests."""
 
-    def run(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "rlcb", *words]
-        return subprocess.run(
-            command, cwd=tmp_path, capture_output=True, text=True, timeout=120, env={**os.environ, **options}
-        )
+    def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        output, errors = io.StringIO(), io.StringIO()
+        with monkeypatch.context() as here, redirect_stdout(output), redirect_stderr(errors):
+            here.chdir(tmp_path)
+            for name, value in environment.items():
+                here.setenv(name, value)
+            code = command_line(*words)
+        return subprocess.CompletedProcess(words, code, output.getvalue(), errors.getvalue())
 
     return run
