@@ -167,6 +167,6 @@ def _ip(*words: Any) -> None:
 
 def _checksum(message: bytes) -> int:
     """Of the internet protocols: all 16-bit words add up to zero, in ones' complement."""
-    total = sum(struct.unpack(f"!{len(message) // 2}H", message))
+    total: int = sum(struct.unpack(f"!{len(message) // 2}H", message))
     total = (total >> 16) + (total & 0xFFFF)
     return ~(total + (total >> 16)) & 0xFFFF
