@@ -44,13 +44,19 @@ def test_loss_is_a_share_of_the_frames_and_the_others_keep_their_order() -> None
         with first.socket(socket.SOCK_DGRAM) as sender, second.socket(socket.SOCK_DGRAM) as receiver:
             receiver.bind((second.address, PORT))
             receiver.settimeout(1)
-            for number in range(sent):
-                sender.sendto(number.to_bytes(4, "big"), (second.address, PORT))
-                time.sleep(0.0002)
+
+            def send() -> None:
+                for number in range(sent):
+                    sender.sendto(number.to_bytes(4, "big"), (second.address, PORT))
+                    time.sleep(0.0002)
+
+            thread = threading.Thread(target=send)
+            thread.start()
             arrived = []
             with suppress(TimeoutError):
                 while True:
                     arrived.append(int.from_bytes(receiver.recv(16), "big"))
+            thread.join()
     assert arrived == sorted(set(arrived))
     assert abs(len(arrived) / sent - (1 - loss)) < 0.05  # five and a half standard deviations
 
