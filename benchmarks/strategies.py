@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shlex
 import signal
 import subprocess
 import sys
@@ -117,7 +116,7 @@ class Results:
 
     def add(self, strategy: str, network: str, seed: int, figures: dict[str, Any]) -> None:
         self.facts["measured"].append({"strategy": strategy, "network": network, "seed": seed, **figures})
-        self.facts["command"] = shlex.join(["make", "bench-cluster"])
+        self.facts["command"] = "make bench-cluster"
         self.facts["ended"] = datetime.now().astimezone().isoformat(timespec="seconds")
         self.facts["machine"] = machine()._asdict()
         if self._file is not None:

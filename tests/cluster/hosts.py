@@ -28,11 +28,11 @@ NET = "10.77.31"
 TAP_MTU = 9000  # jumbo frames: fewer of them for the relay to carry
 BUCKET = ["burst", "64kb", "latency", "200ms"]  # tbf: what may go at once, and how long the rest may wait
 ECHO, ECHO_REPLY = 8, 0  # of ICMP
-WHY_NOT = "needs root and Debian's iproute2, to make network namespaces"
+WHY_NOT = "needs root, Debian's iproute2 and /dev/net/tun, to make network namespaces and cables between them"
 
 
 def can_make_hosts() -> bool:
-    if os.geteuid() != 0 or shutil.which("ip") is None:
+    if os.geteuid() != 0 or shutil.which("ip") is None or not Path("/dev/net/tun").exists():
         return False
     name = f"rlcb-try-{os.getpid()}"
     if subprocess.run(["ip", "netns", "add", name], capture_output=True).returncode:

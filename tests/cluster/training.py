@@ -49,8 +49,8 @@ def ended(agents: list[subprocess.Popen[bytes]], folder: Path, seconds: float = 
 
 def records(folder: Path) -> list[dict[str, Any]]:
     """Of metrics.jsonl, as far as it is written."""
-    lines = [line for file in folder.glob("run/logs/*/metrics.jsonl") for line in file.open() if line.endswith("\n")]
-    return [json.loads(line) for line in lines]
+    text = "".join(file.read_text() for file in folder.glob("run/logs/*/metrics.jsonl"))
+    return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
 
 def updates(folder: Path) -> int:
