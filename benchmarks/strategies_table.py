@@ -8,7 +8,8 @@ from typing import Any
 TEMPLATE = """# What travels between hosts, and what it costs
 
 `{command}`, {date}; {machine}.
-PPO, {workload}; CoinRun easy, {levels} levels. Two hosts (network namespaces) with one worker each. Raw
+PPO, {workload}; CoinRun easy, {levels} levels.
+Two hosts (network namespaces) with one worker each. Raw
 numbers: [cluster_strategies.json](cluster_strategies.json).
 
 {table}
@@ -83,4 +84,4 @@ def _reward(facts: dict[str, Any]) -> str:
     )
     first = known[0]["strategy"]
     seeds = [f"{one['reward']:.2f} (seed {one['seed']})" for one in known if one["strategy"] == first]
-    return f"{text}\n  Seeds differ by more: {first} came to {', '.join(seeds)}." if len(seeds) > 1 else text
+    return f"{text}\n  What other seeds make of it: {first} came to {', '.join(seeds)}." if len(seeds) > 1 else text
