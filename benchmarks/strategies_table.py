@@ -9,8 +9,7 @@ TEMPLATE = """# What travels between hosts, and what it costs
 
 `{command}`, {date}; {machine}.
 PPO, {workload}; CoinRun easy, {levels} levels.
-Two hosts (network namespaces) with one worker each. Raw
-numbers: [cluster_strategies.json](cluster_strategies.json).
+Two hosts (network namespaces) with one worker each. Raw numbers: [cluster_strategies.json](cluster_strategies.json).
 
 {table}
 
