@@ -11,7 +11,7 @@ RUN := runs/quickstart_$(shell date +%Y%m%d-%H%M%S)
 .DEFAULT_GOAL := help
 .PHONY: quickstart install test test-slow test-cluster lint help train train-timed train-fast train-impala train-impala-timed \
 	train-parallel train-parallel-timed train-impala-parallel train-impala-parallel-timed train-a2c train-a3c \
-	evaluate evaluate-ppo evaluate-impala benchmark compare demo tensorboard bench profile prove-learning \
+	evaluate evaluate-ppo evaluate-impala benchmark compare demo tensorboard bench bench-cluster profile prove-learning \
 	prove-parallel lock docs clean
 
 $(VENV)/.installed: requirements.txt requirements-dev.txt pyproject.toml setup.sh
@@ -104,6 +104,9 @@ demo: $(VENV)/.installed  ## Three short runs, evaluation, videos and a report, 
 
 bench: $(VENV)/.installed  ## Speed and memory against Stable-Baselines3 and Sample Factory, in one run (80 minutes)
 	$(BIN)/python -m benchmarks.bench $(ARGS)
+
+bench-cluster: $(VENV)/.installed  ## What travels between hosts and what it costs, over slow networks (root and iproute2; 35 minutes)
+	$(BIN)/python -m benchmarks.strategies $(ARGS)
 
 profile: $(VENV)/.installed  ## Where the time of learning and acting goes, by operation
 	$(BIN)/python -m benchmarks.profiling

@@ -105,12 +105,13 @@ class Hogwild:
 
     def _average(self) -> None:
         """Over the nodes. What workers here add meanwhile stays: the mean's distance from a copy is added."""
-        for mine in (self._common.weights, self._common.statistics["square_avg"]):
+        squares = self._common.statistics["square_avg"]
+        for mine in (self._common.weights, squares):
             before = mine.clone()
             mean = before.clone()
-            self._ranks.mean(mean)
+            self._ranks.mean(mean, wide=mine is squares)
             mine.add_(mean - before)
-        self._common.statistics["square_avg"].clamp_(min=0)
+        squares.clamp_(min=0)
 
     def _hand_out(self) -> None:
         """Every worker has something to begin, as far as the budget goes."""
