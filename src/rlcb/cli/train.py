@@ -40,13 +40,27 @@ PER_WORKER = "parallel.num_envs_per_worker"
 
 
 def add_flags(parser: Parser, door: Door) -> None:
+    add_settings(parser, door, door.hidden)
+    runs = parser.add_argument_group("run")
+    runs.add_argument(
+        "--resume",
+        nargs="?",
+        const=True,
+        metavar="RUN",
+        help="continue the run in this directory (or in --output-dir) exactly where its newest checkpoint is",
+    )
+    runs.add_argument("--overwrite", action="store_true", help="replace a run that is already in --output-dir")
+
+
+def add_settings(parser: Parser, door: Door, hidden: set[str]) -> None:
+    """A flag for every setting, but for those in sections that are hidden."""
     usual = f" (default: {door.config_file})" if door.config_file else ""
     parser.add_argument("--config", default=door.config_file, metavar="FILE", help=f"YAML file of settings{usual}")
     groups: dict[str, Any] = {}
     for path, field in leaves():
         flag = flag_name(path)
         section = path.rpartition(".")[0] or "experiment"
-        if flag is None or path in door.fixed or section in door.hidden:
+        if flag is None or path in door.fixed or section in hidden:
             continue
         flags = [flag]
         if door.num_envs_per_worker and path == "env.num_envs":
@@ -62,15 +76,6 @@ def add_flags(parser: Parser, door: Door) -> None:
         else:
             value = "|".join(choices(field)) or flag[2:].rpartition("-")[2].upper()
             groups[section].add_argument(*flags, dest=path, metavar=value, help=text)
-    runs = parser.add_argument_group("run")
-    runs.add_argument(
-        "--resume",
-        nargs="?",
-        const=True,
-        metavar="RUN",
-        help="continue the run in this directory (or in --output-dir) exactly where its newest checkpoint is",
-    )
-    runs.add_argument("--overwrite", action="store_true", help="replace a run that is already in --output-dir")
 
 
 def run(args: argparse.Namespace, door: Door) -> int:
@@ -102,7 +107,7 @@ def problems_of(words: list[str]) -> list[str]:
     return []
 
 
-def _overrides(args: argparse.Namespace) -> list[Override]:
+def overrides_of(args: argparse.Namespace) -> list[Override]:
     given = vars(args)
     overrides = []
     for path, _ in leaves():
@@ -116,7 +121,7 @@ def _new_config(args: argparse.Namespace, door: Door) -> Config:
     from rlcb.cpu.machine import physical_cores
     from rlcb.runs.rundir import refuse_unwritable
 
-    overrides = _overrides(args)
+    overrides = overrides_of(args)
     paths = {override.path for override in overrides}
     if door.duration and not paths & {"training.duration", "training.total_timesteps"}:
         overrides.append(Override("training.duration", door.duration, "--duration"))
@@ -157,7 +162,7 @@ def _with_place(config: Config, given: set[str], runs_in: str | None) -> Config:
 
 def _resumed_config(args: argparse.Namespace, door: Door) -> Config:
     """The run's own configuration, with a new budget if one is given; anything else would be another experiment."""
-    overrides = [override for override in _overrides(args) if not override.path.startswith("logging.")]
+    overrides = [override for override in overrides_of(args) if not override.path.startswith("logging.")]
     place = args.resume if isinstance(args.resume, str) else vars(args)["logging.output_dir"]
     problems = list(args.problems)
     if args.overwrite:

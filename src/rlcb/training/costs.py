@@ -9,14 +9,16 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from time import perf_counter
 from typing import NamedTuple
 
 from rlcb.config import Config, load_config
 from rlcb.cpu.allocator import keep_freed_memory
 from rlcb.cpu.threads import apply_threads, prepare_threads
-from rlcb.cpu.timing import seconds_per_call
 
-AT_LEAST_SECONDS = 1.0  # per piece
+AT_LEAST_SECONDS = 2.0
+AT_LEAST_UPDATES = 2
+STAND_STILL = 1e-9  # a learning rate that leaves the agent as it is
 
 
 class Costs(NamedTuple):
@@ -47,21 +49,40 @@ def measured(config_file: Path) -> Costs:
 
 def measure(config: Config) -> Costs:
     """With the rollouts and batches that one actor and one learner would have."""
-    from rlcb.cpu.phases import Phases
-    from rlcb.training.assembly import make_collector, make_learner, make_policy
-    from rlcb.training.collector import empty_rollout
-    from rlcb.training.ranks import Alone
-
     assert config.crew is not None
     n_envs, length = config.crew.envs_each, config.batch_size // config.num_envs
-    policy = make_policy(config)
-    learner = make_learner(config, policy, Alone())
-    collector, _ = make_collector(config, slice(0, n_envs), policy, Phases())
-    rollout = empty_rollout(length, n_envs)
-    play = seconds_per_call(lambda: collector.collect(rollout, bootstrap=False), AT_LEAST_SECONDS)
-    learn = seconds_per_call(lambda: learner.learn(rollout, lambda epoch: rollout.actions, 1e-9), AT_LEAST_SECONDS)
-    collector.close()
-    return Costs(play / (n_envs * length), learn / (n_envs * length))
+    seconds = _mean(updates(config, n_envs, length, AT_LEAST_SECONDS))
+    # An actor asks for no value after its last step.
+    play = seconds["environment"] + seconds["other"] + seconds["act"] * length / (length + 1)
+    return Costs(play / (n_envs * length), config.training.n_epochs * seconds["learn"] / (n_envs * length))
+
+
+def updates(config: Config, n_envs: int, length: int, at_least: float) -> list[dict[str, float]]:
+    """Seconds by phase of whole updates of one process: `length` steps of so many environments and one gradient step
+    from them, as training does them. The first one warms up and does not count."""
+    from rlcb.training.lockstep import Lockstep
+    from rlcb.training.ranks import Alone
+
+    training = {"n_steps": length, "batch_size": n_envs * length, "n_epochs": 1}
+    alone = config.model_copy(
+        update={
+            "mode": "sequential",
+            "env": config.env.model_copy(update={"num_envs": n_envs}),
+            "training": config.training.model_copy(update=training),
+        }
+    )
+    run = Lockstep(alone, Alone())
+    run.update(STAND_STILL)
+    taken: list[dict[str, float]] = []
+    begin = perf_counter()
+    while len(taken) < AT_LEAST_UPDATES or perf_counter() - begin < at_least:
+        taken.append(run.update(STAND_STILL).phases["worker_0"])
+    run.close()
+    return taken
+
+
+def _mean(taken: list[dict[str, float]]) -> dict[str, float]:
+    return {name: sum(one[name] for one in taken) / len(taken) for name in taken[0]}
 
 
 def main() -> None:
