@@ -7,7 +7,7 @@ from typing import Any
 from rlcb.training.execution import Execution, PhasesOfProcesses, Report
 from rlcb.training.merging import join_envs, merge_metrics
 from rlcb.training.ranks import Together
-from rlcb.training.signals import StopSignal
+from rlcb.training.signals import Stop
 
 STARTED, UPDATE, SETTLE, STATE, CLOSE = range(5)
 
@@ -15,7 +15,7 @@ STARTED, UPDATE, SETTLE, STATE, CLOSE = range(5)
 class Leader:
     """Rank 0's side. Ranks load their checkpoint by themselves."""
 
-    def __init__(self, mine: Execution, ranks: Together, stop: StopSignal) -> None:
+    def __init__(self, mine: Execution, ranks: Together, stop: Stop) -> None:
         self._mine, self._ranks, self._stop = mine, ranks, stop
 
     def started(self) -> list[int]:
@@ -59,7 +59,7 @@ class Leader:
         )
 
 
-def follow(mine: Execution, ranks: Together, stop: StopSignal) -> None:
+def follow(mine: Execution, ranks: Together, stop: Stop) -> None:
     """The other ranks' side: do what rank 0 says until it says that this was all."""
     while True:
         command, number = ranks.told(2)
@@ -77,7 +77,7 @@ def follow(mine: Execution, ranks: Together, stop: StopSignal) -> None:
                 _gather(report, ranks, stop)
 
 
-def _gather(report: Report, ranks: Together, stop: StopSignal) -> list[tuple[Report, list[float], int | None]]:
+def _gather(report: Report, ranks: Together, stop: Stop) -> list[tuple[Report, list[float], int | None]]:
     return ranks.gather((report, ranks.take_exchanges(), stop.received))
 
 

@@ -18,7 +18,6 @@ from rlcb.training.leader import Leader, follow
 from rlcb.training.lifeline import live_with_parent
 from rlcb.training.lockstep import Lockstep
 from rlcb.training.ranks import Together
-from rlcb.training.signals import StopSignal
 from rlcb.training.train import newest_checkpoint, run_loop
 
 if TYPE_CHECKING:
@@ -31,27 +30,25 @@ def main(config: Config, handoff: Handoff) -> int | str:
     """Returns the exit code of the run, or why it failed: in rank 0, which knows. Whoever ends otherwise is lost."""
     index = int(os.environ["RANK"])
     os.environ.update(handoff.environment)
-    os.setsid()  # Ctrl-C goes to the launcher alone, which passes it on
     launcher = live_with_parent(f"rlcb-rank-{index}")
-    with StopSignal() as stop:
-        try:
-            return _take_part(config, handoff, stop, launcher)
-        except TrainingFailed as failure:
-            # All ranks come to this together, and a restart would come to it again.
-            return str(failure)
-        except PeerLost as lost:
-            print(f"{config.rank_name} {index}: lost the others ({lost})", file=sys.stderr, flush=True)
-            handoff.end_others(index)
-        except Exception:
-            traceback.print_exc()
-        sys.exit(1)
+    try:
+        return _take_part(config, handoff, launcher)
+    except TrainingFailed as failure:
+        # All ranks come to this together, and a restart would come to it again.
+        return str(failure)
+    except PeerLost as lost:
+        print(f"{config.rank_name} {index}: lost the others ({lost})", file=sys.stderr, flush=True)
+        handoff.end_others(index)
+    except Exception:
+        traceback.print_exc()
+    sys.exit(1)
 
 
-def _take_part(config: Config, handoff: Handoff, stop: StopSignal, launcher: int) -> int:
-    threads, phases, run = threads_of(config), Phases(), RunDir.of(config)
+def _take_part(config: Config, handoff: Handoff, launcher: int) -> int:
+    threads, phases, run, stop = threads_of(config), Phases(), RunDir.of(config), handoff.stop
     apply_threads(threads.number)
     with Together(phases, config.timeout, config.compresses) as ranks:
-        stop.received = stop.received or handoff.here_is(ranks.index)
+        handoff.here_is(ranks.index)
         _refuse_if_different(config, ranks)
         execution = EXECUTIONS[config.algo](config, ranks, phases)
         # All ranks find the same: nobody saves before everybody has taken part in an update.
