@@ -190,7 +190,8 @@ def test_a_second_signal_exits_at_once(tmp_path: Path) -> None:
     wait_for(lambda: log.exists() and "Output:" in log.read_text())
     time.sleep(3)
     process.send_signal(signal.SIGTERM)
-    time.sleep(0.5)
+    process.send_signal(signal.SIGTERM)  # as from a scheduler and from a parent: the same
+    time.sleep(1.5)
     assert process.poll() is None
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=5)

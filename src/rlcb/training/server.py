@@ -8,13 +8,21 @@ import os
 from multiprocessing import forkserver, resource_tracker
 from typing import Any
 
+from rlcb.training.signals import deaf
+
 _server: Any = forkserver._forkserver  # type: ignore[attr-defined]
 
 
 def start() -> None:
-    """Does not import torch, so that the server can do so while this process does. Once more is fine."""
+    """Does not import torch, so that the server can do so while this process does. Once more is fine.
+
+    What it forks is deaf: the process that started the run decides what a signal means.
+    """
     multiprocessing.set_forkserver_preload(["rlcb.training.warm"])
-    _server.ensure_running()
+    with deaf():
+        resource_tracker.ensure_running()  # which listens to some again, in this process
+    with deaf():
+        _server.ensure_running()
 
 
 def join() -> None:
