@@ -38,6 +38,18 @@ def test_every_algorithm(hosts: list[Host], tmp_path: Path, words: list[str]) ->
     assert summary(tmp_path)["total_timesteps"] >= 640
 
 
+def test_a3c_goes_on_with_another_number_of_hosts(hosts: list[Host], tmp_path: Path) -> None:
+    """Each of them does its part of what is left, and no more."""
+    words = ["--algo", "a3c", "--num-workers", "2", "--total-timesteps", "640", *SIZES]
+    one = start(hosts[:1], tmp_path, *words)
+    assert ended(one, tmp_path) == [0], logs(tmp_path)
+    for number, steps in ((2, 1280), (1, 1920)):
+        again = ["--resume", "run", "--total-timesteps", str(steps)]
+        agents = start(hosts[:number], tmp_path, *again, part=f"_{number}")
+        assert ended(agents, tmp_path) == [0] * number, logs(tmp_path)
+        assert steps <= summary(tmp_path)["total_timesteps"] < steps + 256
+
+
 def test_it_is_the_experiment_of_one_machine(hosts: list[Host], tmp_path: Path) -> None:
     words = [*PPO, "--total-timesteps", "640"]
     agents = start(hosts, tmp_path, *words)
