@@ -9,9 +9,9 @@ SUITE_DURATION ?= 0.02
 RUN := runs/quickstart_$(shell date +%Y%m%d-%H%M%S)
 
 .DEFAULT_GOAL := help
-.PHONY: quickstart install test test-slow test-cluster lint help train train-timed train-fast train-impala train-impala-timed \
+.PHONY: quickstart install test test-slow test-cluster test-slurm lint help train train-timed train-fast train-impala train-impala-timed \
 	train-parallel train-parallel-timed train-impala-parallel train-impala-parallel-timed train-a2c train-a3c \
-	evaluate evaluate-ppo evaluate-impala benchmark compare demo tensorboard bench profile prove-learning \
+	evaluate evaluate-ppo evaluate-impala benchmark compare demo tensorboard bench bench-cluster profile prove-learning \
 	prove-parallel check-scale lock docs clean
 
 $(VENV)/.installed: requirements.txt requirements-dev.txt pyproject.toml setup.sh
@@ -38,6 +38,9 @@ test-slow: $(VENV)/.installed  ## More faults, at more moments (about ten minute
 
 test-cluster: $(VENV)/.installed  ## Training over two simulated hosts (root and iproute2; about four minutes)
 	$(BIN)/python -m pytest -m cluster $(ARGS)
+
+test-slurm: $(VENV)/.installed  ## Job scripts under a real Slurm (root, slurm-wlm, munge; about ten minutes) and a stand-in for PBS
+	$(BIN)/python -m pytest -m slurm -rs $(ARGS)
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -104,6 +107,9 @@ demo: $(VENV)/.installed  ## Three short runs, evaluation, videos and a report, 
 
 bench: $(VENV)/.installed  ## Speed and memory against Stable-Baselines3 and Sample Factory, in one run (80 minutes)
 	$(BIN)/python -m benchmarks.bench $(ARGS)
+
+bench-cluster: $(VENV)/.installed  ## What travels between hosts and what it costs, over slow networks (root and iproute2; 35 minutes)
+	$(BIN)/python -m benchmarks.strategies $(ARGS)
 
 profile: $(VENV)/.installed  ## Where the time of learning and acting goes, by operation
 	$(BIN)/python -m benchmarks.profiling

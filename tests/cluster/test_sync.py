@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -19,71 +20,131 @@ from tests.conftest import tiny_config
 # No clipping, which looks at the length of a gradient: a rank's own is another one than everybody's.
 PLAIN = {
     "mode": "cluster",
+    "cluster.num_workers": 1,  # as many as there are decide by themselves, as after the loss of a node
     "training.max_grad_norm": 1e9,
     "training.reward_scaling": False,
     "training.batch_size": None,
 }
 UPDATES = 3
-WAYS: dict[str, dict[str, Any]] = {
-    "allreduce": {},
-    "average": {"cluster.sync": "average", "cluster.average_every": 1},
-    "seldom": {"cluster.sync": "average", "cluster.average_every": UPDATES},
-    "fp16": {"cluster.compression": "fp16"},
-    "accumulate": {"cluster.sync": "accumulate", "training.batch_size": 64},
+NEVER = 1000
+
+
+def sgd(parameters: Tensor, rate: float) -> torch.optim.Optimizer:
+    return torch.optim.SGD([parameters], lr=rate)
+
+
+class Way(NamedTuple):
+    settings: dict[str, Any]
+    optimizer: Callable[[Tensor, float], torch.optim.Optimizer] = sgd
+    settles: bool = True
+
+
+def average(every: int, **more: Any) -> dict[str, Any]:
+    return {"cluster.sync": "average", "cluster.average_every": every, **more}
+
+
+FP16 = {"cluster.compression": "fp16"}
+UNEVEN = {"env.num_envs": 7}  # 4 here and 3 there
+ADAM = RECIPES["ppo"].optimizer
+WAYS = {
+    "allreduce": Way({}),
+    "fp16": Way(FP16),
+    "accumulate": Way({"cluster.sync": "accumulate", "training.batch_size": 64}),
+    "average": Way(average(1)),
+    "uneven": Way(UNEVEN),
+    "uneven average": Way({**average(1), **UNEVEN}),
+    "apart": Way(average(NEVER), ADAM, settles=False),
+    "seldom": Way(average(UPDATES), ADAM),
+    "often": Way(average(1), ADAM),
+    "often fp16": Way({**average(1), **FP16}, ADAM),
 }
 
 
-def learnt(way: str, ranks: Any) -> Tensor:
-    """All weights after a few updates of A2C with plain gradient steps."""
-    RECIPES["a2c"] = Recipe(RECIPES["a2c"].algorithm, lambda parameters, rate: torch.optim.SGD([parameters], lr=rate))
-    settings = {**PLAIN, "cluster.num_workers": 2, **WAYS[way]}
-    run = Lockstep(tiny_config("a2c", settings), ranks)
+class Learnt(NamedTuple):
+    weights: Tensor
+    memory: list[Tensor]  # of the optimizer
+
+
+def learn(way: str, ranks: Any) -> Learnt:
+    """A few updates of A2C."""
+    RECIPES["a2c"] = Recipe(RECIPES["a2c"].algorithm, WAYS[way].optimizer)
+    run = Lockstep(tiny_config("a2c", {**PLAIN, **WAYS[way].settings}), ranks)
     for _ in range(UPDATES):
         run.update(learning_rate=0.01)
-    run.settle()
+    if WAYS[way].settles:
+        run.settle()
     run.close()
-    return torch.cat([p.detach().flatten() for p in run.policy.parameters()])
+    state = run.state()["optimizer"]["state"].get(0, {})
+    memory = [state[name].flatten() for name in ("exp_avg", "exp_avg_sq") if name in state]
+    return Learnt(torch.cat([p.detach().flatten() for p in run.policy.parameters()]), memory)
 
 
 def rank(index: int, folder: str) -> None:
     torch.set_num_threads(1)
     os.environ |= {"RANK": str(index), "WORLD_SIZE": "2", "TORCHELASTIC_RESTART_COUNT": "0", "GLOO_SOCKET_IFNAME": "lo"}
-    for way in WAYS:
+    for way, (settings, _, _) in WAYS.items():
         os.environ[STORE_FILE] = f"{folder}/store_{way}"
-        with Together(Phases(), 60.0, compress=way == "fp16") as ranks:
-            torch.save(learnt(way, ranks), f"{folder}/{way}_{index}.pt")
+        with Together(Phases(), 60.0, compress="cluster.compression" in settings) as ranks:
+            torch.save(tuple(learn(way, ranks)), f"{folder}/{way}_{index}.pt")
 
 
 @pytest.fixture(scope="module")
-def weights(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tensor]:
-    """By way; both ranks must have come to the same."""
+def both(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Learnt]]:
+    """What the two ranks have learnt, by way."""
     folder = tmp_path_factory.mktemp("ranks")
     multiprocessing.spawn(rank, args=(str(folder),), nprocs=2)  # type: ignore[attr-defined, no-untyped-call]
-    both = {way: [torch.load(folder / f"{way}_{index}.pt") for index in range(2)] for way in WAYS}
-    for way, (first, second) in both.items():
-        torch.testing.assert_close(first, second, msg=f"{way}: the ranks differ")
-    return {way: first for way, (first, _) in both.items()}
+    return {way: [Learnt(*torch.load(folder / f"{way}_{index}.pt")) for index in range(2)] for way in WAYS}
 
 
 @pytest.fixture(scope="module")
-def alone() -> Tensor:
+def alone() -> dict[str, Tensor]:
+    """All weights of one process with the environments of both."""
     before = RECIPES["a2c"]
     try:
-        return learnt("allreduce", Alone())
+        return {way: learn(way, Alone()).weights for way in ("allreduce", "uneven")}
     finally:
         RECIPES["a2c"] = before
 
 
-@pytest.mark.parametrize("way", ["allreduce", "average", "accumulate"])
-def test_two_halves_are_a_whole(way: str, weights: dict[str, Tensor], alone: Tensor) -> None:
+@pytest.mark.parametrize("way", [way for way in WAYS if WAYS[way].settles])
+def test_both_come_to_the_same(way: str, both: dict[str, list[Learnt]]) -> None:
+    first, second = both[way]
+    torch.testing.assert_close(first, second, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("way", "whole"),
+    [
+        ("allreduce", "allreduce"),
+        ("average", "allreduce"),
+        ("accumulate", "allreduce"),
+        ("uneven", "uneven"),
+        ("uneven average", "uneven"),
+    ],
+)
+def test_two_parts_are_a_whole(way: str, whole: str, both: dict[str, list[Learnt]], alone: dict[str, Tensor]) -> None:
     """Averaging gradients, or weights after every plain step, or adding up an epoch: the same as one process."""
-    torch.testing.assert_close(weights[way], alone, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(both[way][0].weights, alone[whole], rtol=1e-4, atol=1e-6)
 
 
-def test_half_precision_is_close(weights: dict[str, Tensor], alone: Tensor) -> None:
-    difference = (weights["fp16"] - alone).norm() / alone.norm()
-    assert 0 < difference < 1e-4
+def test_averaging_seldom_is_the_mean_of_those_who_went_by_themselves(both: dict[str, list[Learnt]]) -> None:
+    (first, first_memory), (second, second_memory) = both["apart"]
+    mean, memory = both["seldom"][0]
+    assert not torch.allclose(first, second, rtol=1e-2)
+    torch.testing.assert_close(mean, (first + second) / 2)
+    assert len(memory) == 2, "both moments of Adam"
+    for together, mine, theirs in zip(memory, first_memory, second_memory, strict=True):
+        torch.testing.assert_close(together, (mine + theirs) / 2)
 
 
-def test_averaging_seldom_is_another_experiment(weights: dict[str, Tensor], alone: Tensor) -> None:
-    assert not torch.allclose(weights["seldom"], alone, rtol=1e-4, atol=1e-6)
+def test_half_precision_is_close(both: dict[str, list[Learnt]], alone: dict[str, Tensor]) -> None:
+    assert 0 < distance(both["fp16"][0].weights, alone["allreduce"]) < 1e-4
+
+
+def test_half_precision_of_weights_is_close(both: dict[str, list[Learnt]]) -> None:
+    """What Adam divides by is far below what half precision can hold, and must not become nothing."""
+    assert 0 < distance(both["often fp16"][0].weights, both["often"][0].weights) < 1e-3
+
+
+def distance(a: Tensor, b: Tensor) -> float:
+    return float((a - b).norm() / b.norm())

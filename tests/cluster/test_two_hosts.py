@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,50 +10,15 @@ import torch
 
 from rlcb.runs.checkpoint import load_checkpoint
 from tests.cluster.hosts import WHY_NOT, Host, can_make_hosts, two_hosts
+from tests.cluster.training import PPO, SIZES, START_SECONDS, ended, logs, records, start, summary, updates, wait_for
 
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(not can_make_hosts(), reason=WHY_NOT)]
-
-SMALL = ["--num-envs", "8", "--n-steps", "16", "--save-interval", "2", "--seed", "7", "--output-dir", "run"]
-START_SECONDS, END_SECONDS = 90.0, 240.0
 
 
 @pytest.fixture
 def hosts() -> Iterator[list[Host]]:
     with two_hosts() as both:
         yield both
-
-
-def start(
-    hosts: list[Host], folder: Path, *words: str, nodes: int = 2, part: str = ""
-) -> list[subprocess.Popen[bytes]]:
-    common = ["train", "--mode", "cluster", "--nodes", str(nodes), "--master-addr", hosts[0].address, *words]
-    return [host.start(folder, f"host{host.number}{part}.log", *common) for host in hosts]
-
-
-def wait_for(what: Callable[[], object], seconds: float, why: Callable[[], str]) -> None:
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end, why()
-        time.sleep(0.2)
-
-
-def logs(folder: Path) -> str:
-    return "\n".join(f"--- {log.name}\n{log.read_text()[-3000:]}" for log in sorted(folder.glob("*.log")))
-
-
-def ended(agents: list[subprocess.Popen[bytes]], folder: Path, seconds: float = END_SECONDS) -> list[int]:
-    def over() -> bool:
-        codes = [agent.poll() for agent in agents]
-        assert not any(code not in (None, 0, 143, -9, 137) for code in codes), logs(folder)
-        return None not in codes
-
-    wait_for(over, seconds, lambda: logs(folder))
-    return [agent.returncode for agent in agents]
-
-
-def updates(folder: Path) -> int:
-    files = list(folder.glob("run/logs/*/metrics.jsonl"))
-    return len(files[0].read_text().splitlines()) if files else 0
 
 
 @pytest.mark.parametrize(
@@ -70,15 +32,26 @@ def updates(folder: Path) -> int:
     ids=lambda words: words[1],
 )
 def test_every_algorithm(hosts: list[Host], tmp_path: Path, words: list[str]) -> None:
-    agents = start(hosts, tmp_path, *words, "--total-timesteps", "640", *SMALL)
+    agents = start(hosts, tmp_path, *words, "--total-timesteps", "640", *SIZES)
     assert ended(agents, tmp_path) == [0, 0], logs(tmp_path)
-    summary = json.loads((tmp_path / "run/training_summary.json").read_text())
-    assert summary["status"] == "finished"
-    assert summary["total_timesteps"] >= 640
+    assert summary(tmp_path)["status"] == "finished"
+    assert summary(tmp_path)["total_timesteps"] >= 640
+
+
+def test_a3c_goes_on_with_another_number_of_hosts(hosts: list[Host], tmp_path: Path) -> None:
+    """Each of them does its part of what is left, and no more."""
+    words = ["--algo", "a3c", "--num-workers", "2", "--total-timesteps", "640", *SIZES]
+    one = start(hosts[:1], tmp_path, *words)
+    assert ended(one, tmp_path) == [0], logs(tmp_path)
+    for number, steps in ((2, 1280), (1, 1920)):
+        again = ["--resume", "run", "--total-timesteps", str(steps)]
+        agents = start(hosts[:number], tmp_path, *again, part=f"_{number}")
+        assert ended(agents, tmp_path) == [0] * number, logs(tmp_path)
+        assert steps <= summary(tmp_path)["total_timesteps"] < steps + 256
 
 
 def test_it_is_the_experiment_of_one_machine(hosts: list[Host], tmp_path: Path) -> None:
-    words = ["--algo", "ppo", "--num-workers", "2", "--batch-size", "64", "--total-timesteps", "640", *SMALL]
+    words = [*PPO, "--total-timesteps", "640"]
     agents = start(hosts, tmp_path, *words)
     assert ended(agents, tmp_path) == [0, 0], logs(tmp_path)
     alone = tmp_path / "alone"
@@ -90,15 +63,12 @@ def test_it_is_the_experiment_of_one_machine(hosts: list[Host], tmp_path: Path) 
     assert all(torch.equal(a, b) for a, b in zip(far["envs"]["games"], near["envs"]["games"], strict=True))
     for name, weights in near["model"].items():
         torch.testing.assert_close(far["model"][name], weights)
-    memory = [
-        json.loads((run / "training_summary.json").read_text())["peak_memory_gb"]
-        for run in (tmp_path / "run", alone / "run")
-    ]
+    memory = [summary(folder)["peak_memory_gb"] for folder in (tmp_path, alone)]
     assert memory[0] > memory[1], "memory of the second host is counted: it shares nothing with the first"
 
 
 def test_nothing_listens_where_it_was_not_asked_to(hosts: list[Host], tmp_path: Path) -> None:
-    agents = start(hosts, tmp_path, "--algo", "ppo", "--num-workers", "2", "--batch-size", "64", *SMALL)
+    agents = start(hosts, tmp_path, *PPO)
     wait_for(lambda: updates(tmp_path) >= 2, START_SECONDS, lambda: logs(tmp_path))
     for host in hosts:
         listening = [line.split()[3] for line in host.run("ss", "-Hltn").splitlines()]
@@ -107,23 +77,21 @@ def test_nothing_listens_where_it_was_not_asked_to(hosts: list[Host], tmp_path: 
     agents[1].send_signal(15)  # one node's signal is enough
     codes = ended(agents, tmp_path)
     assert codes == [143, 143], logs(tmp_path)
-    assert json.loads((tmp_path / "run/training_summary.json").read_text())["status"] == "interrupted"
+    assert summary(tmp_path)["status"] == "interrupted"
 
 
 def test_the_others_go_on_without_a_lost_host(hosts: list[Host], tmp_path: Path) -> None:
-    words = ["--algo", "ppo", "--num-workers", "2", "--min-nodes", "1", "--timeout", "10", "--batch-size", "64", *SMALL]
-    agents = start(hosts, tmp_path, *words, "--total-timesteps", "5120")
+    agents = start(hosts, tmp_path, *PPO, "--min-nodes", "1", "--timeout", "10", "--total-timesteps", "5120")
     wait_for(lambda: updates(tmp_path) >= 5, START_SECONDS, lambda: logs(tmp_path))
     hosts[1].kill()
     codes = ended(agents, tmp_path)
     assert codes[0] == 0, logs(tmp_path)
     assert updates(tmp_path) == 40
-    assert json.loads((tmp_path / "run/training_summary.json").read_text())["total_timesteps"] == 5120
+    assert summary(tmp_path)["total_timesteps"] == 5120
 
 
 def test_a_cut_cable_ends_in_a_checkpoint_to_go_on_from(hosts: list[Host], tmp_path: Path) -> None:
-    words = ["--algo", "ppo", "--num-workers", "2", "--timeout", "5", "--batch-size", "64", *SMALL]
-    agents = start(hosts, tmp_path, *words, "--total-timesteps", "2560")
+    agents = start(hosts, tmp_path, *PPO, "--timeout", "5", "--total-timesteps", "2560")
     wait_for(lambda: updates(tmp_path) >= 5, START_SECONDS, lambda: logs(tmp_path))
     hosts[1].cable("down")
     wait_for(lambda: agents[1].poll() is not None, 120, lambda: logs(tmp_path))
@@ -141,3 +109,26 @@ def test_a_cut_cable_ends_in_a_checkpoint_to_go_on_from(hosts: list[Host], tmp_p
     ]
     assert ended(agents, tmp_path) == [0, 0], logs(tmp_path)
     assert updates(tmp_path) == 20
+
+
+@pytest.mark.parametrize("lost", ["power", "cable"])
+def test_a_lost_host_that_comes_back_is_taken_in_again(hosts: list[Host], tmp_path: Path, lost: str) -> None:
+    words = [*PPO, "--min-nodes", "1", "--timeout", "10", "--save-interval", "50", "--total-timesteps", "10_000_000"]
+    first, second = start(hosts, tmp_path, *words)
+    wait_for(lambda: workers(tmp_path) == 2, START_SECONDS, lambda: logs(tmp_path))
+    hosts[1].kill() if lost == "power" else hosts[1].cable("down")
+    wait_for(lambda: second.poll() is not None, 120, lambda: logs(tmp_path))
+    wait_for(lambda: workers(tmp_path) == 1, 120, lambda: logs(tmp_path))
+    hosts[1].cable("up")
+    (again,) = start(hosts, tmp_path, *words, on=hosts[1:], part="_again")
+    wait_for(lambda: workers(tmp_path) == 2, 120, lambda: logs(tmp_path))
+    again.terminate()
+    assert ended([first, again], tmp_path) == [143, 143], logs(tmp_path)
+    counted = [record["updates"] for record in records(tmp_path)]
+    assert counted == list(range(1, len(counted) + 1)), "an update is missing, or was counted twice"
+
+
+def workers(folder: Path) -> int:
+    """That took part in the last update."""
+    learnt = [name for record in records(folder)[-1:] for name in record if name.endswith("learn_seconds")]
+    return max(1, sum(name.startswith("worker_") for name in learnt)) if learnt else 0

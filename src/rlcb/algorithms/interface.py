@@ -43,8 +43,8 @@ class Ranks(Protocol):
     def sum(self, values: Tensor) -> None:
         """Replace values by their sum over all ranks."""
 
-    def mean(self, values: Tensor) -> None:
-        """Replace values by their mean over all ranks."""
+    def mean(self, values: Tensor, wide: bool = False) -> None:
+        """Replace values by their mean over all ranks. `wide`: they are of very different sizes, as squares are."""
 
 
 class Batch(Protocol):

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from rlcb.cli.parser import Door, Parser, parse
+from rlcb.cli.parser import NO_LIMIT, Door, Parser, parse, whole_numbers
 from rlcb.cluster.torchrun import settings_of_torchrun, under_torchrun
 from rlcb.config import Config, Override, flag_name, leaves, load_config
 from rlcb.config.describe import choices, default_text
@@ -50,6 +50,13 @@ def add_flags(parser: Parser, door: Door) -> None:
         help="continue the run in this directory (or in --output-dir) exactly where its newest checkpoint is",
     )
     runs.add_argument("--overwrite", action="store_true", help="replace a run that is already in --output-dir")
+    parser.set_defaults(node_rank=None)
+    if "cluster" not in door.hidden:
+        runs.add_argument(
+            "--node-rank",
+            metavar="N",
+            help="number of this node on a cluster; 0 leads (default: the node whose address is --master-addr leads)",
+        )
 
 
 def add_settings(parser: Parser, door: Door, hidden: set[str]) -> None:
@@ -79,7 +86,12 @@ def add_settings(parser: Parser, door: Door, hidden: set[str]) -> None:
 
 
 def run(args: argparse.Namespace, door: Door) -> int:
+    numbers, problems = whole_numbers(args, {"node_rank": (0, NO_LIMIT)})
+    args.problems += problems
     config = _resumed_config(args, door) if args.resume else _new_config(args, door)
+    node = numbers.get("node_rank")
+    if node is not None and node >= config.num_nodes:
+        raise UserError(f"--node-rank {node}: nodes are counted from 0, and there are {config.num_nodes}; use less")
 
     from rlcb.cpu.allocator import keep_freed_memory
     from rlcb.cpu.threads import prepare_threads, threads_of
@@ -90,21 +102,25 @@ def run(args: argparse.Namespace, door: Door) -> int:
     if config.mode != "sequential" and not under_torchrun():
         from rlcb.training import server
 
-        server.start(config.algo)  # it imports torch while we do
+        server.start()  # it imports torch while we do
     from rlcb.training.train import train
 
-    return train(config, resume=bool(args.resume), overwrite=args.overwrite)
+    return train(config, resume=bool(args.resume), overwrite=args.overwrite, node=node)
 
 
-def problems_of(words: list[str]) -> list[str]:
-    """What is wrong with a command line, found without doing anything."""
+def checked(words: list[str]) -> Config:
+    """What a command line would train, or a UserError with all that is wrong with it, found without doing anything."""
+    from rlcb.runs.rundir import RunDir
+
     parser = Parser(allow_abbrev=False)
     add_flags(parser, Door())
-    try:
-        _new_config(parse(parser, words), Door())
-    except UserError as error:
-        return error.problems
-    return []
+    args = parse(parser, words)
+    if args.resume:
+        return _resumed_config(args, Door())
+    config = _new_config(args, Door())
+    if not args.overwrite:
+        RunDir.of(config).refuse_if_taken()
+    return config
 
 
 def overrides_of(args: argparse.Namespace) -> list[Override]:

@@ -24,7 +24,6 @@ from rlcb.training.flat import FlatParameters
 from rlcb.training.merging import add_phases, merge_metrics
 from rlcb.training.ranks import Ranks
 from rlcb.training.reward_scaling import DiscountedReturns, RewardScale
-from rlcb.training.server import PLAYS
 from rlcb.training.shared import SharedWeights, shared_rollout
 
 SLOTS = 2  # per actor: one to fill while the other waits to be learnt from
@@ -69,7 +68,7 @@ class ActorLearner:
         """Actors start when the weights are known: after a checkpoint was loaded."""
         if self._crew is None:
             self._weights = SharedWeights(self._learner.parameters)
-            self._crew = Crew(len(self._actors), act, self._arguments, self._name, self._config.timeout, [PLAYS])
+            self._crew = Crew(len(self._actors), act, self._arguments, self._name, self._config.timeout)
             for actor in range(len(self._actors)):
                 self._grant_free_slots(actor)
         return self._crew

@@ -15,6 +15,7 @@ import torch.multiprocessing as multiprocessing
 
 from rlcb.cpu.threads import apply_threads
 from rlcb.errors import TrainingFailed
+from rlcb.training import server
 from rlcb.training.lifeline import live_with_parent
 from rlcb.training.signals import HANDLED
 
@@ -48,12 +49,10 @@ class Crew:
         arguments: Callable[[int, int], tuple[Any, ...]],
         name: Callable[[int], str],
         timeout: float,
-        preload: list[str],
     ) -> None:
-        """`preload` are modules that members share in memory."""
         self._work, self._arguments, self._name, self._timeout = work, arguments, name, timeout
         self._processes = multiprocessing.get_context("forkserver")
-        self._processes.set_forkserver_preload(preload)
+        server.start()
         self.replaced = 0
         self._early: tuple[list[tuple[int, Any]], list[int]] = ([], [])
         self._failed_starts = 0  # in a row

@@ -21,7 +21,6 @@ from rlcb.training.execution import Report
 from rlcb.training.merging import add_phases, join_envs, merge_metrics
 from rlcb.training.ranks import Alone, Ranks
 from rlcb.training.reward_scaling import DiscountedReturns, RewardScale
-from rlcb.training.server import LEARNS, PLAYS
 from rlcb.training.shared import shared
 
 ROLLOUT, STATE = "rollout", "state"
@@ -76,8 +75,7 @@ class Hogwild:
                 shared(torch.zeros(1)),
                 shared(moments),
             )
-            timeout = self._config.timeout
-            self._crew = Crew(self._number, work, self._arguments, self._name, timeout, [PLAYS, LEARNS])
+            self._crew = Crew(self._number, work, self._arguments, self._name, self._config.timeout)
         return self._crew
 
     def _name(self, worker: int) -> str:
@@ -107,12 +105,13 @@ class Hogwild:
 
     def _average(self) -> None:
         """Over the nodes. What workers here add meanwhile stays: the mean's distance from a copy is added."""
-        for mine in (self._common.weights, self._common.statistics["square_avg"]):
+        squares = self._common.statistics["square_avg"]
+        for mine in (self._common.weights, squares):
             before = mine.clone()
             mean = before.clone()
-            self._ranks.mean(mean)
+            self._ranks.mean(mean, wide=mine is squares)
             mine.add_(mean - before)
-        self._common.statistics["square_avg"].clamp_(min=0)
+        squares.clamp_(min=0)
 
     def _hand_out(self) -> None:
         """Every worker has something to begin, as far as the budget goes."""
@@ -150,6 +149,8 @@ class Hogwild:
             self._listen()
         counted, self._done = self._done, []
         together = self._ranks.size > 1  # all nodes report, or none
+        if together:
+            self._average()  # there is one checkpoint
         return self._merged(counted, self._workers()) if counted or together else None
 
     def state(self) -> dict[str, Any]:
@@ -164,8 +165,10 @@ class Hogwild:
             for worker in replaced:
                 if worker not in parts:
                     crew.send(worker, STATE)
+        begun = torch.tensor(float(self._begun), dtype=torch.float64)
+        self._ranks.sum(begun)
         return {
-            "begun": self._begun,
+            "begun": int(begun),  # on all nodes
             **self._learner.state(),
             "skipped": self._learner.skipped + sum(self._skipped),
             "reward_moments": self._common.reward_moments.sum(0),
@@ -173,7 +176,7 @@ class Hogwild:
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        self._begun, self._envs = state["begun"], state["envs"]
+        self._begun, self._envs = state["begun"] // self._ranks.size, state["envs"]
         self._learner.load(state)
         self._moments_before = state["reward_moments"].clone()
 

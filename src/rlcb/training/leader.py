@@ -9,7 +9,7 @@ from rlcb.cpu.memory import NOWHERE, Usage
 from rlcb.training.execution import Execution, PhasesOfProcesses, Report
 from rlcb.training.merging import join_envs, merge_metrics
 from rlcb.training.ranks import Together
-from rlcb.training.signals import StopSignal
+from rlcb.training.signals import Stop
 
 STARTED, UPDATE, SETTLE, STATE, CLOSE = range(5)
 
@@ -17,7 +17,7 @@ STARTED, UPDATE, SETTLE, STATE, CLOSE = range(5)
 class Leader:
     """Rank 0's side. Ranks load their checkpoint by themselves."""
 
-    def __init__(self, mine: Execution, ranks: Together, stop: StopSignal) -> None:
+    def __init__(self, mine: Execution, ranks: Together, stop: Stop) -> None:
         self._mine, self._ranks, self._stop = mine, ranks, stop
 
     def started(self) -> list[int]:
@@ -62,7 +62,7 @@ class Leader:
         )
 
 
-def follow(mine: Execution, ranks: Together, stop: StopSignal, usage: Callable[[], Usage]) -> None:
+def follow(mine: Execution, ranks: Together, stop: Stop, usage: Callable[[], Usage]) -> None:
     """The other ranks' side: do what rank 0 says until it says that this was all. `usage` is of this rank's machine,
     where no other rank tells it."""
     while True:
@@ -90,7 +90,7 @@ class Told(NamedTuple):
     usage: Usage
 
 
-def _gather(report: Report, ranks: Together, stop: StopSignal, usage: Usage) -> list[Told]:
+def _gather(report: Report, ranks: Together, stop: Stop, usage: Usage) -> list[Told]:
     return ranks.gather(Told(report, ranks.take_exchanges(), stop.received, usage))
 
 

@@ -30,6 +30,7 @@ class Lockstep:
         self._update = 0
         self.policy = make_policy(config)
         self._n_envs = self._part.stop - self._part.start
+        self._weight = self._n_envs * ranks.size / config.num_envs  # 1 where all ranks have as many
         averages = config.sync == "average" and ranks.size > 1
         self._average_every = config.cluster.average_every if averages else None
         if averages:  # each rank learns by itself between two averages
@@ -83,10 +84,12 @@ class Lockstep:
             self._average()
 
     def _average(self) -> None:
-        """Weights, and what the optimizer remembers of their gradients."""
+        """Weights, and what the optimizer remembers of their gradients; who has more environments counts for more."""
+        for values in (self._learner.parameters, *self._learner.optimizer_memory()):
+            values *= self._weight
         self._ranks.mean(self._learner.parameters)
         for memory in self._learner.optimizer_memory():
-            self._ranks.mean(memory)
+            self._ranks.mean(memory, wide=True)
 
     def state(self) -> dict[str, Any]:
         return {

@@ -22,7 +22,7 @@ from rlcb.training.budget import Budget
 from rlcb.training.execution import Execution, PhasesOfProcesses, Report
 from rlcb.training.merging import add_phases
 from rlcb.training.progress import Progress
-from rlcb.training.signals import StopSignal
+from rlcb.training.signals import Stop
 
 FINAL_FPS_UPDATES = 10  # the last FPS is taken over so many updates
 
@@ -52,7 +52,7 @@ class Training:
         self._phases: PhasesOfProcesses = {}
         self._recent: deque[tuple[int, float]] = deque(maxlen=FINAL_FPS_UPDATES + 1)  # (timesteps, seconds)
 
-    def run(self, stop: StopSignal) -> Summary:
+    def run(self, stop: Stop) -> Summary:
         self._log.begin(self._config)
         self._begin = self._saved_at = perf_counter()
         self._cpu_begin = self._memory.usage.cpu_seconds

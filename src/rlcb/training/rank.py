@@ -21,7 +21,7 @@ from rlcb.training.leader import Leader, follow
 from rlcb.training.lifeline import live_with_parent
 from rlcb.training.lockstep import Lockstep
 from rlcb.training.ranks import Together
-from rlcb.training.signals import StopSignal
+from rlcb.training.signals import Stop
 from rlcb.training.train import newest_checkpoint, run_loop
 
 if TYPE_CHECKING:
@@ -34,27 +34,26 @@ def main(config: Config, handoff: Handoff) -> int | str:
     """Returns the exit code of the run, or why it failed: in rank 0, which knows. Whoever ends otherwise is lost."""
     index = int(os.environ["RANK"])
     os.environ.update(handoff.environment)
-    os.setsid()  # Ctrl-C goes to the launcher alone, which passes it on
+    os.chdir(handoff.directory)
     launcher = live_with_parent(f"rlcb-rank-{index}")
-    with StopSignal() as stop:
-        try:
-            phases = Phases()
-            with Together(phases, config.timeout, config.compresses) as ranks:
-                stop.received = stop.received or handoff.here_is(ranks.index)
-                take_part(config, RunDir.of(config), ranks, phases, stop, launcher)
-            return stop.exit_code
-        except TrainingFailed as failure:
-            # All ranks come to this together, and a restart would come to it again.
-            return str(failure)
-        except PeerLost as lost:
-            print(f"{config.rank_name} {index}: lost the others ({lost})", file=sys.stderr, flush=True)
-            handoff.end_others(index)
-        except Exception:
-            traceback.print_exc()
-        sys.exit(1)
+    phases, stop = Phases(), handoff.stop
+    try:
+        with Together(phases, config.timeout, config.compresses) as ranks:
+            handoff.here_is(ranks.index)
+            take_part(config, RunDir.of(config), ranks, phases, stop, launcher)
+        return stop.exit_code
+    except TrainingFailed as failure:
+        # All ranks come to this together, and a restart would come to it again.
+        return str(failure)
+    except PeerLost as lost:
+        print(f"{config.rank_name} {index}: lost the others ({lost})", file=sys.stderr, flush=True)
+        handoff.end_others(index)
+    except Exception:
+        traceback.print_exc()
+    sys.exit(1)
 
 
-def take_part(config: Config, run: RunDir, ranks: Together, phases: Phases, stop: StopSignal, launcher: int) -> None:
+def take_part(config: Config, run: RunDir, ranks: Together, phases: Phases, stop: Stop, launcher: int) -> None:
     """Until the run is over. `launcher` is the process above all others of the run on this machine."""
     threads = threads_of(config)
     apply_threads(threads.number)

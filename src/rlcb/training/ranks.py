@@ -42,7 +42,7 @@ class Alone:
     def sum(self, values: Tensor) -> None:
         pass
 
-    def mean(self, values: Tensor) -> None:
+    def mean(self, values: Tensor, wide: bool = False) -> None:
         pass
 
     def count(self, more: int) -> int:
@@ -84,10 +84,11 @@ class Together:
             dist.all_reduce(values, group=self._group)
         self._exchanges.append(perf_counter() - begin)
 
-    def mean(self, values: Tensor) -> None:
+    def mean(self, values: Tensor, wide: bool = False) -> None:
         if self._compress and values.dtype == torch.float32 and values.numel() > SMALL:
-            # Divided before the sum, which then cannot leave the range of half precision.
-            half = (values / self.size).half()
+            # Divided before the sum, which then cannot leave the range of half precision. Where small values would
+            # become nothing, as the squares that Adam divides by, the other half precision has the range of the whole.
+            half = (values / self.size).to(torch.bfloat16 if wide else torch.float16)
             self.sum(half)
             values.copy_(half)
             return

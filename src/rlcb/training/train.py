@@ -27,21 +27,23 @@ from rlcb.training.lockstep import Lockstep
 from rlcb.training.loop import Training
 from rlcb.training.progress import Progress, header
 from rlcb.training.ranks import Alone
-from rlcb.training.signals import StopSignal
+from rlcb.training.signals import Stop, StopSignal
 
 
-def train(config: Config, *, resume: bool = False, overwrite: bool = False) -> int:
-    """Train, print, and return the exit code."""
+def train(config: Config, *, resume: bool = False, overwrite: bool = False, node: int | None = None) -> int:
+    """Train, print, and return the exit code. `node` is the number of this one: the first, 0, looks after the run's
+    directory. Where nobody says, that is the one which has the address at which they meet."""
     run = RunDir.of(config)
     if under_torchrun():
         from rlcb.training.as_rank import train_as_rank
 
         return train_as_rank(config, run, resume=resume, overwrite=overwrite)
-    if config.num_nodes > 1 and not is_here(config.cluster.master_addr):
+    first = is_here(config.cluster.master_addr) if node is None else node == 0
+    if config.num_nodes > 1 and not first:
         from rlcb.training.launch import launch
 
-        with StopSignal() as stop:  # the first node looks after the run's directory
-            return launch(config, run, stop)
+        with StopSignal() as stop:
+            return launch(config, run, stop, leads=False)
     with prepared(config, run, resume=resume, overwrite=overwrite) as checkpoint, StopSignal() as stop:
         if config.mode != "sequential":
             return _train_in_parallel(config, run, stop)
@@ -103,7 +105,7 @@ def run_loop(
     run: RunDir,
     execution: Execution,
     checkpoint: dict[str, Any] | None,
-    stop: StopSignal,
+    stop: Stop,
     threads: Threads,
     root: int,
     restarts: int = 0,
