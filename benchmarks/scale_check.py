@@ -29,7 +29,7 @@ from rlcb.scale.costs import Costs
 from rlcb.scale.measure import measure
 from rlcb.scale.model import Machines, predict
 from rlcb.screen import Screen
-from tests.cluster.hosts import WHY_NOT, Host, can_make_hosts, two_hosts
+from tests.cluster.hosts import WHY_NOT, can_make_hosts, two_hosts
 
 Found = dict[str, list[dict[str, Any]]]  # by row: what every round predicted and measured
 
@@ -62,6 +62,7 @@ class Row:
     workers: int
     hosts: int = 1
     mbits: float | None = None  # None: as fast as it goes
+    ping_ms: float = 0.0  # there and back
     settings: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -69,6 +70,7 @@ class Row:
         name = {"impala": "actor", "a3c": "worker"}.get(self.algo, "rank")
         where = "one machine" if self.hosts == 1 else "two hosts"
         where += f", {self.mbits:g} Mbit/s" if self.mbits else ""
+        where += f", ping {self.ping_ms:g} ms" if self.ping_ms else ""
         what = f"{self.workers} {name}{'s' if self.workers > 1 else ''}"
         ways = ", ".join(str(value) for value in self.settings.values())
         return f"{self.algo.upper()}, {what}, {where}{', ' + ways if ways else ''}"
@@ -99,7 +101,7 @@ class Row:
 
     def machines(self) -> Machines:
         """Two hosts that are one machine have its cores between them."""
-        return Machines(machine().cores // self.hosts, 0.0, self.mbits or UNTHROTTLED)
+        return Machines(machine().cores // self.hosts, self.ping_ms / 2, self.mbits or UNTHROTTLED)
 
 
 ROWS = [
@@ -109,10 +111,12 @@ ROWS = [
     Row("ppo", 2, 2),
     Row("ppo", 2, 2, 100),
     Row("ppo", 2, 2, 50),
-    Row("ppo", 2, 2, 50, {"cluster.compression": "fp16"}),
-    Row("ppo", 2, 2, 50, {"cluster.sync": "accumulate"}),
-    Row("ppo", 2, 2, 50, {"cluster.sync": "average"}),
+    Row("ppo", 2, 2, 50, settings={"cluster.compression": "fp16"}),
+    Row("ppo", 2, 2, 50, settings={"cluster.sync": "accumulate"}),
+    Row("ppo", 2, 2, 50, settings={"cluster.sync": "average"}),
     Row("ppo", 4, 2, 100),
+    Row("ppo", 2, 2, 100, ping_ms=20),
+    Row("ppo", 4, 2, 100, ping_ms=20),
     Row("a2c", 2, 2, 100),
     Row("impala", 2, 2, 100),
     Row("a3c", 2, 2, 100),
@@ -205,9 +209,7 @@ def _started(row: Row, folder: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
             process.kill()
             process.wait()
         return
-    with two_hosts() as hosts:
-        for host in hosts:
-            _throttle(host, row.mbits)
+    with two_hosts(ping_ms=row.ping_ms, mbit=row.mbits) as hosts:
         master = ["--master-addr", hosts[0].address]
         processes = [host.start(folder, f"{host.name}.log", *row.words(), *master) for host in hosts]
         try:
@@ -216,12 +218,6 @@ def _started(row: Row, folder: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
             for process in processes:
                 process.kill()
                 process.wait()
-
-
-def _throttle(host: Host, mbits: float | None) -> None:
-    if mbits is not None:
-        rate = ["rate", f"{mbits:g}mbit", "burst", "64kb", "latency", "100ms"]
-        host.run("tc", "qdisc", "add", "dev", host.interface, "root", "tbf", *rate)
 
 
 def table(found: Found) -> str:

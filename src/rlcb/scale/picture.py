@@ -11,7 +11,7 @@ matplotlib.use("Agg")  # files only: works where there is no display
 
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.ticker import EngFormatter, NullLocator, ScalarFormatter
+from matplotlib.ticker import EngFormatter, NullFormatter, NullLocator, ScalarFormatter
 
 from rlcb.analysis.plots import STYLE
 from rlcb.analysis.style import look
@@ -40,8 +40,10 @@ def draw(one_core: Prediction, predictions: Sequence[Prediction], file: Path) ->
             axis.set_ylabel(label)
             _by_nodes(axis, sorted({one.config.num_nodes for one in predictions}), network.cores)
         _ideal(axes[0], one_core, predictions)
-        axes[0].set_yscale("log")
-        axes[2].set_yscale("log")
+        for axis in (axes[0], axes[2]):
+            axis.set_yscale("log")
+            axis.yaxis.set_major_formatter(EngFormatter(sep=""))
+            axis.yaxis.set_minor_formatter(NullFormatter())
         axes[1].set_ylim(bottom=0)
         axes[0].legend()
         figure.suptitle(
