@@ -11,7 +11,7 @@ matplotlib.use("Agg")  # files only: works where there is no display
 
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.ticker import EngFormatter, NullFormatter, NullLocator, ScalarFormatter
+from matplotlib.ticker import EngFormatter, Formatter, LogLocator, NullLocator, ScalarFormatter, StrMethodFormatter
 
 from rlcb.analysis.plots import STYLE
 from rlcb.analysis.style import look
@@ -40,10 +40,8 @@ def draw(one_core: Prediction, predictions: Sequence[Prediction], file: Path) ->
             axis.set_ylabel(label)
             _by_nodes(axis, sorted({one.config.num_nodes for one in predictions}), network.cores)
         _ideal(axes[0], one_core, predictions)
-        for axis in (axes[0], axes[2]):
-            axis.set_yscale("log")
-            axis.yaxis.set_major_formatter(EngFormatter(sep=""))
-            axis.yaxis.set_minor_formatter(NullFormatter())
+        _by_doubling(axes[0], EngFormatter(sep=""))
+        _by_doubling(axes[2], StrMethodFormatter("{x:g}"))
         axes[1].set_ylim(bottom=0)
         axes[0].legend()
         figure.suptitle(
@@ -61,6 +59,13 @@ def _by_nodes(axis: Axes, nodes: list[int], cores: int) -> None:
     axis.set_xticks(nodes)
     axis.xaxis.set_major_formatter(ScalarFormatter())
     axis.xaxis.set_minor_locator(NullLocator())
+
+
+def _by_doubling(axis: Axes, formatter: Formatter) -> None:
+    axis.set_yscale("log")
+    axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.yaxis.set_major_formatter(formatter)
+    axis.yaxis.set_minor_locator(NullLocator())
 
 
 def _ideal(axis: Axes, one_core: Prediction, predictions: Sequence[Prediction]) -> None:
