@@ -36,7 +36,7 @@ Found = dict[str, list[dict[str, Any]]]  # by row: what every round predicted an
 RESULTS = ROOT / "docs" / "results"
 BAR = 0.15
 UNTHROTTLED = 1e5  # Mbit/s: a cable between two hosts that are one machine is as fast as its memory
-WARM_UP, UPDATES = 1, 5
+WARM_UP, UPDATES = 1, 4  # as many as between two averages of weights, or a multiple
 LIMIT_SECONDS = 180.0  # for one run
 COMMON: dict[str, Any] = {
     "env.name": "coinrun",

@@ -90,8 +90,9 @@ def measure(config: Config, n_envs: Iterable[int], crowded: bool, screen: Screen
         for number, (size, level) in enumerate(todo):
             screen.show(number / (len(todo) + 1), f"{level} × {size} environments")
             steps = _length(config, size, length, facts["micro_batch_size"])
-            question = {"what": "work", "config": config.model_dump(), "n_envs": size, "length": steps}
-            done[size, level] = crew.ask([{**question, "seconds": seconds}] * level)
+            sized = {"config": config.model_dump(), "n_envs": size, "length": steps}
+            crew.ask([{"what": "prepare", **sized}] * level)
+            done[size, level] = crew.ask([{"what": "work", "seconds": seconds}] * level)
         screen.show(len(todo) / (len(todo) + 1), "exchanges")
         exchange = _exchange(crew, f"{folder}/store", facts["parameters"])
     lengths = {size: _length(config, size, length, facts["micro_batch_size"]) for size in sizes}

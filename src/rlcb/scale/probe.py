@@ -21,6 +21,8 @@ from rlcb.cpu.threads import apply_threads, prepare_threads
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from rlcb.training.lockstep import Lockstep
+
 EXCHANGES = 20  # of each kind, after a few that warm up
 RECORDS = 20
 TIMEOUT = 60.0
@@ -61,10 +63,21 @@ def _bookkeeping(metrics: dict[str, float], folder: Path) -> float:
         return (perf_counter() - begin) / RECORDS
 
 
-def work(config: Config, n_envs: int, length: int, seconds: float) -> list[dict[str, float]]:
+def prepare(config: Config, n_envs: int, length: int) -> str:
+    """What takes its own time in every process comes before all of them work at once."""
+    from rlcb.training.costs import warmed_up
+
+    _prepared.append(warmed_up(config, n_envs, length))
+    return "ready"
+
+
+def work(seconds: float) -> list[dict[str, float]]:
     from rlcb.training.costs import updates
 
-    return updates(config, n_envs, length, seconds)
+    run = _prepared.pop()
+    taken = updates(run, seconds)
+    run.close()
+    return taken
 
 
 def exchange(index: int, store: str, parameters: int) -> dict[str, float]:
@@ -94,7 +107,8 @@ def _seconds_each(reduce: Callable[[Tensor], None], values: Tensor) -> float:
     return (perf_counter() - begin) / EXCHANGES
 
 
-QUESTIONS: dict[str, Callable[..., Any]] = {"facts": facts, "work": work, "exchange": exchange}
+QUESTIONS: dict[str, Callable[..., Any]] = {"facts": facts, "prepare": prepare, "work": work, "exchange": exchange}
+_prepared: list[Lockstep] = []
 
 
 def main() -> None:

@@ -10,11 +10,14 @@ import subprocess
 import sys
 from pathlib import Path
 from time import perf_counter
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rlcb.config import Config, load_config
 from rlcb.cpu.allocator import keep_freed_memory
 from rlcb.cpu.threads import apply_threads, prepare_threads
+
+if TYPE_CHECKING:
+    from rlcb.training.lockstep import Lockstep
 
 AT_LEAST_SECONDS = 2.0
 AT_LEAST_UPDATES = 2
@@ -51,15 +54,17 @@ def measure(config: Config) -> Costs:
     """With the rollouts and batches that one actor and one learner would have."""
     assert config.crew is not None
     n_envs, length = config.crew.envs_each, config.batch_size // config.num_envs
-    seconds = _mean(updates(config, n_envs, length, AT_LEAST_SECONDS))
+    run = warmed_up(config, n_envs, length)
+    seconds = _mean(updates(run, AT_LEAST_SECONDS))
+    run.close()
     # An actor asks for no value after its last step.
     play = seconds["environment"] + seconds["other"] + seconds["act"] * length / (length + 1)
     return Costs(play / (n_envs * length), config.training.n_epochs * seconds["learn"] / (n_envs * length))
 
 
-def updates(config: Config, n_envs: int, length: int, at_least: float) -> list[dict[str, float]]:
-    """Seconds by phase of whole updates of one process: `length` steps of so many environments and one gradient step
-    from them, as training does them. The first one warms up and does not count."""
+def warmed_up(config: Config, n_envs: int, length: int) -> Lockstep:
+    """One process whose updates are `length` steps of so many environments and one gradient step from them, as training
+    does them. The first one is behind it."""
     from rlcb.training.lockstep import Lockstep
     from rlcb.training.ranks import Alone
 
@@ -73,11 +78,15 @@ def updates(config: Config, n_envs: int, length: int, at_least: float) -> list[d
     )
     run = Lockstep(alone, Alone())
     run.update(STAND_STILL)
+    return run
+
+
+def updates(run: Lockstep, at_least: float) -> list[dict[str, float]]:
+    """Seconds by phase of each."""
     taken: list[dict[str, float]] = []
     begin = perf_counter()
     while len(taken) < AT_LEAST_UPDATES or perf_counter() - begin < at_least:
         taken.append(run.update(STAND_STILL).phases["worker_0"])
-    run.close()
     return taken
 
 
