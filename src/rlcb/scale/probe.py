@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Any
 from rlcb.config import Config
 from rlcb.cpu.allocator import keep_freed_memory
 from rlcb.cpu.threads import apply_threads, prepare_threads
+from rlcb.training.costs import STAND_STILL, Trial
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from rlcb.training.lockstep import Lockstep
 
 EXCHANGES = 20  # of each kind, after a few that warm up
 RECORDS = 20
@@ -33,7 +32,6 @@ def facts(config: Config, folder: str) -> dict[str, Any]:
     from torch import Tensor
 
     from rlcb.policy import MICRO_BATCH_SIZES
-    from rlcb.training.costs import STAND_STILL
     from rlcb.training.lockstep import Lockstep
     from rlcb.training.ranks import Alone
 
@@ -65,18 +63,14 @@ def _bookkeeping(metrics: dict[str, float], folder: Path) -> float:
 
 def prepare(config: Config, n_envs: int, length: int) -> str:
     """What takes its own time in every process comes before all of them work at once."""
-    from rlcb.training.costs import warmed_up
-
-    _prepared.append(warmed_up(config, n_envs, length))
+    _prepared.append(Trial(config, n_envs, length))
     return "ready"
 
 
 def work(seconds: float) -> list[dict[str, float]]:
-    from rlcb.training.costs import updates
-
-    run = _prepared.pop()
-    taken = updates(run, seconds)
-    run.close()
+    trial = _prepared.pop()
+    taken = trial.updates(seconds)
+    trial.close()
     return taken
 
 
@@ -108,7 +102,7 @@ def _seconds_each(reduce: Callable[[Tensor], None], values: Tensor) -> float:
 
 
 QUESTIONS: dict[str, Callable[..., Any]] = {"facts": facts, "prepare": prepare, "work": work, "exchange": exchange}
-_prepared: list[Lockstep] = []
+_prepared: list[Trial] = []
 
 
 def main() -> None:

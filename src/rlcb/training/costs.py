@@ -10,14 +10,11 @@ import subprocess
 import sys
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from rlcb.config import Config, load_config
 from rlcb.cpu.allocator import keep_freed_memory
 from rlcb.cpu.threads import apply_threads, prepare_threads
-
-if TYPE_CHECKING:
-    from rlcb.training.lockstep import Lockstep
 
 AT_LEAST_SECONDS = 2.0
 AT_LEAST_UPDATES = 2
@@ -54,40 +51,47 @@ def measure(config: Config) -> Costs:
     """With the rollouts and batches that one actor and one learner would have."""
     assert config.crew is not None
     n_envs, length = config.crew.envs_each, config.batch_size // config.num_envs
-    run = warmed_up(config, n_envs, length)
-    seconds = _mean(updates(run, AT_LEAST_SECONDS))
-    run.close()
+    trial = Trial(config, n_envs, length)
+    seconds = _mean(trial.updates(AT_LEAST_SECONDS))
+    trial.close()
     # An actor asks for no value after its last step.
     play = seconds["environment"] + seconds["other"] + seconds["act"] * length / (length + 1)
     return Costs(play / (n_envs * length), config.training.n_epochs * seconds["learn"] / (n_envs * length))
 
 
-def warmed_up(config: Config, n_envs: int, length: int) -> Lockstep:
+class Trial:
     """One process whose updates are `length` steps of so many environments and one gradient step from them, as training
     does them. The first one is behind it."""
-    from rlcb.training.lockstep import Lockstep
-    from rlcb.training.ranks import Alone
 
-    training = {"n_steps": length, "batch_size": n_envs * length, "n_epochs": 1}
-    alone = config.model_copy(
-        update={
-            "mode": "sequential",
-            "env": config.env.model_copy(update={"num_envs": n_envs}),
-            "training": config.training.model_copy(update=training),
-        }
-    )
-    run = Lockstep(alone, Alone())
-    run.update(STAND_STILL)
-    return run
+    def __init__(self, config: Config, n_envs: int, length: int) -> None:
+        from rlcb.cpu.phases import Phases
+        from rlcb.training.lockstep import Lockstep
+        from rlcb.training.ranks import Alone
 
+        training = {"n_steps": length, "batch_size": n_envs * length, "n_epochs": 1}
+        alone = config.model_copy(
+            update={
+                "mode": "sequential",
+                "env": config.env.model_copy(update={"num_envs": n_envs}),
+                "training": config.training.model_copy(update=training),
+            }
+        )
+        self._phases = Phases()
+        self._run = Lockstep(alone, Alone(), self._phases)
+        self._run.update(STAND_STILL)
 
-def updates(run: Lockstep, at_least: float) -> list[dict[str, float]]:
-    """Seconds by phase of each."""
-    taken: list[dict[str, float]] = []
-    begin = perf_counter()
-    while len(taken) < AT_LEAST_UPDATES or perf_counter() - begin < at_least:
-        taken.append(run.update(STAND_STILL).phases["worker_0"])
-    return taken
+    def updates(self, at_least: float) -> list[dict[str, float]]:
+        """Seconds by phase of each."""
+        self._phases.mark("wait")  # until now
+        self._phases.take()
+        taken: list[dict[str, float]] = []
+        begin = perf_counter()
+        while len(taken) < AT_LEAST_UPDATES or perf_counter() - begin < at_least:
+            taken.append(self._run.update(STAND_STILL).phases["worker_0"])
+        return taken
+
+    def close(self) -> None:
+        self._run.close()
 
 
 def _mean(taken: list[dict[str, float]]) -> dict[str, float]:
