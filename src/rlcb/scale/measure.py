@@ -85,7 +85,8 @@ def measure(config: Config, n_envs: Iterable[int], crowded: bool, screen: Screen
         (facts,) = crew.ask([{"what": "facts", "config": _small(config, length), "folder": folder}])
         sizes = chosen_sizes({*n_envs, facts["micro_batch_size"] // length})
         middle = sizes[len(sizes) // 2]
-        todo = [(size, cores) for size in sizes] + [(middle, level) for level in sorted(levels - {cores})]
+        # What is held against each other comes one after the other.
+        todo = sorted({*((size, cores) for size in sizes), *((middle, level) for level in levels)})
         done: dict[tuple[int, int], list[Updates]] = {}
         for number, (size, level) in enumerate(todo):
             screen.show(number / (len(todo) + 1), f"{level} × {size} environments")
