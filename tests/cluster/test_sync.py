@@ -73,8 +73,8 @@ def learn(way: str, ranks: Any) -> Learnt:
         run.update(learning_rate=0.01)
     if WAYS[way].settles:
         run.settle()
-    run.close()
     state = run.state()["optimizer"]["state"].get(0, {})
+    run.close()
     memory = [state[name].flatten() for name in ("exp_avg", "exp_avg_sq") if name in state]
     return Learnt(torch.cat([p.detach().flatten() for p in run.policy.parameters()]), memory)
 
