@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from rlcb.runs.files import read_json_lines
 from tests.cluster.slurm import WHY_NOT, Slurm, can_run_slurm, running_slurm, wait_for
