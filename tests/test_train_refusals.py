@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -70,6 +71,19 @@ def test_a_resumed_run_stays_the_same_experiment(rlcb: Run) -> None:
     spent = rlcb("train", "--resume", "out")
     assert spent.returncode == 2
     assert "spent its budget" in spent.stderr
+
+
+def test_a_run_that_was_killed_before_its_summary_gets_one(rlcb: Run, tmp_path: Path) -> None:
+    rlcb("train", *SMALL, "--total-timesteps", "128", "--output-dir", "out")
+    file = tmp_path / "out/training_summary.json"
+    before = json.loads(file.read_text())
+    file.unlink()
+    done = rlcb("train", "--resume", "out")
+    assert done.returncode == 0, done.stderr
+    after = json.loads(file.read_text())
+    assert [after[name] for name in ("status", "total_timesteps", "total_updates")] == [
+        before[name] for name in ("status", "total_timesteps", "total_updates")
+    ]
 
 
 def test_two_processes_do_not_train_in_one_place(rlcb: Run, tmp_path: Path) -> None:

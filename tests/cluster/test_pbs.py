@@ -79,7 +79,8 @@ def test_an_array_of_a_suites_runs(pbs: Pbs, tmp_path: Path) -> None:
     wait_for(lambda: not pbs.processes(), 30, lambda: f"{pbs.processes()}\n{pbs.log()}")
     for run in ("one_starpilot", "two_starpilot"):
         summary = json.loads((tmp_path / f"out/{run}/training_summary.json").read_text())
-        assert (summary["status"], summary["hardware"]["threads"]) == ("finished", 1)  # of one CPU
+        assert 3600 * summary["duration_hours"] >= LONGER
+        assert summary["hardware"]["cores"] == 1, "more than the job was given"
         [metrics] = (tmp_path / f"out/{run}/logs").glob("*/metrics.jsonl")
         updates = [record["updates"] for record in read_json_lines(metrics)]
         assert updates == list(range(1, summary["total_updates"] + 1)), "a gap, or counted twice"

@@ -81,7 +81,7 @@ def run(args: argparse.Namespace, door: Door) -> int:
 
 
 def _work(args: argparse.Namespace, hosts: list[str]) -> tuple[Resources, Training | SuiteRuns]:
-    """What is to be started, and what it needs. All is checked before anything waits in a queue."""
+    """What is to be started, and what it needs. All is checked before it waits in a queue, the runs too."""
     from rlcb.cluster.jobs import Resources
 
     least = dict.fromkeys(("nodes", "min_nodes", "cpus_per_node", "memory_per_node", "save_seconds"), (1, NO_LIMIT))

@@ -152,7 +152,13 @@ class ClusterSettings(Section):
 
 class HardwareSettings(Section):
     device: Literal["cpu"] = Field("cpu", description="this project trains on CPUs only")
-    num_threads: Int | None = Field(None, ge=1, le=4096, description="threads of torch; null for one per physical core")
+    num_threads: Int | None = Field(
+        None,
+        ge=1,
+        le=4096,
+        description="threads of torch in every process that learns, as far as there are CPUs; null: one per physical "
+        "core, or one for each of several processes",
+    )
     micro_batch_size: Int | None = Field(
         None, ge=1, description="samples per backward pass (memory only, gradients add up); null: best of the network"
     )

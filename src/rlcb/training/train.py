@@ -65,7 +65,7 @@ def prepared(config: Config, run: RunDir, *, resume: bool, overwrite: bool) -> I
         checkpoint = newest_checkpoint(run) if resume else None
         if resume and checkpoint is None:
             print(f"Note: no checkpoint in {run.checkpoints} yet; the run starts at step 0", file=sys.stderr)
-        if checkpoint is not None:
+        if checkpoint is not None and run.is_summed_up():
             _refuse_if_spent(budget_of(config), run, checkpoint["progress"])
         if overwrite:
             run.clear()
