@@ -29,7 +29,8 @@ def costs(**changed: Any) -> Costs:
         "smallest_exchange": 0.0,
         "exchange": {"none": 0.0, "fp16": 0.0},
         "report_bytes": 0,
-        "bookkeeping": 0.0,
+        "record_number": 0.0,
+        "look_at_processes": 0.0,
     }
     return Costs(**{**usual, **changed})
 
@@ -42,5 +43,6 @@ def real_costs() -> Costs:
         smallest_exchange=2e-4,
         exchange={"none": 5e-3, "fp16": 7e-3},
         report_bytes=2000,
-        bookkeeping=2e-3,
+        record_number=3e-5,
+        look_at_processes=5e-3,
     )

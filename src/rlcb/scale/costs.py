@@ -57,7 +57,8 @@ class Costs(Measured):
     smallest_exchange: float  # an all-reduce of a few numbers between two processes here
     exchange: dict[str, float]  # of all gradients, by compression
     report_bytes: int  # what a rank tells the first one about an update
-    bookkeeping: float  # what the first rank does about an update, while others wait
+    record_number: float  # to write down one number of an update
+    look_at_processes: float  # to see what time they have used
 
     def here(self, compression: str = "none") -> Link:
         """Between processes of one machine: what reproduces the two exchanges that were measured."""

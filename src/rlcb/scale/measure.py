@@ -9,7 +9,7 @@ import tempfile
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from statistics import mean
+from statistics import mean, median
 from typing import Any
 
 from rlcb.config import Config
@@ -18,12 +18,13 @@ from rlcb.errors import TrainingFailed
 from rlcb.scale.costs import Costs, Curve
 from rlcb.screen import Screen
 
-SECONDS = 1.0  # per size, at least
+SECONDS = 1.5  # per size, at least
+ROUNDS = 3
 LIMIT_SECONDS = 900.0  # for everything
 SIZES = 4  # at most
 MOST_ENVS = 64  # of one process: beyond it everything is in proportion
 
-Updates = list[dict[str, float]]  # seconds by phase
+Updates = list[dict[str, float]]  # seconds by phase, of each
 
 
 class Probes:
@@ -77,47 +78,51 @@ def probes(number: int) -> Iterator[Probes]:
 
 def measure(config: Config, n_envs: Iterable[int], crowded: bool, screen: Screen, seconds: float = SECONDS) -> Costs:
     """For processes that have so many environments; `crowded`: also with two of them on every core."""
-    here = machine()
-    cores = here.cores
-    levels = {1, cores, *([2 * cores] if crowded else [])}  # processes at a time
+    cores = machine().cores
+    levels = [1, cores, 2 * cores] if crowded else [1, cores]  # processes at a time
     length = config.batch_size // config.num_envs
     with probes(max(2, *levels)) as crew, tempfile.TemporaryDirectory(prefix="rlcb-scale-") as folder:
+        screen.show(0.0, "starting")
         (facts,) = crew.ask([{"what": "facts", "config": _small(config, length), "folder": folder}])
         sizes = chosen_sizes({*n_envs, facts["micro_batch_size"] // length})
+        lengths = {size: _length(config, size, length, facts["micro_batch_size"]) for size in sizes}
+        crew.ask([{"what": "prepare", "config": config.model_dump(), "lengths": lengths}] * max(levels))
         middle = sizes[len(sizes) // 2]
-        # What is held against each other comes one after the other.
         todo = sorted({*((size, cores) for size in sizes), *((middle, level) for level in levels)})
-        done: dict[tuple[int, int], list[Updates]] = {}
-        for number, (size, level) in enumerate(todo):
-            screen.show(number / (len(todo) + 1), f"{level} × {size} environments")
-            steps = _length(config, size, length, facts["micro_batch_size"])
-            sized = {"config": config.model_dump(), "n_envs": size, "length": steps}
-            crew.ask([{"what": "prepare", **sized}] * level)
-            done[size, level] = crew.ask([{"what": "work", "seconds": seconds}] * level)
-        screen.show(len(todo) / (len(todo) + 1), "exchanges")
+        rounds = []
+        for number in range(ROUNDS):  # a bad moment of the machine should not count for one size only
+            screen.show((number + 1) / (ROUNDS + 2), f"round {number + 1} of {ROUNDS}")
+            rounds.append({(size, level): _work(crew, size, level, seconds / ROUNDS) for size, level in todo})
+        screen.show((ROUNDS + 1) / (ROUNDS + 2), "exchanges")
         exchange = _exchange(crew, f"{folder}/store", facts["parameters"])
-    lengths = {size: _length(config, size, length, facts["micro_batch_size"]) for size in sizes}
-    full = {size: done[size, cores] for size in sizes}
-    crowds = {level / cores: done[middle, level] for level in sorted(levels)}
+    full = {size: [one[size, cores] for one in rounds] for size in sizes}
+    crowds = {level / cores: [one[middle, level] for one in rounds] for level in sorted(set(levels))}
     return Costs(
-        machine=here._asdict(),
+        machine=machine()._asdict(),
         algo=config.algo,
         arch=config.model.arch,
         game=config.env.name,
         parameters=facts["parameters"],
         optimizer_tensors=facts["optimizer_tensors"],
-        environment=_by_size(full, "environment", {size: lengths[size] for size in sizes}),
-        act=_by_size(full, "act", {size: lengths[size] + 1 for size in sizes}),
-        other=_by_size(full, "other", {size: lengths[size] for size in sizes}),
-        learn=_learn(full, lengths),
+        environment=_by_envs(full, "environment", lengths),
+        act=_by_envs(full, "act", {size: steps + 1 for size, steps in lengths.items()}),
+        other=_by_envs(full, "other", lengths),
+        learn=_by_samples(full, lengths),
         crowd_play=_crowding(crowds, ("environment", "act", "other")),
         crowd_learn=_crowding(crowds, ("learn",)),
         spread=_spread(full),
         smallest_exchange=exchange["smallest"],
         exchange={name: exchange[name] for name in ("none", "fp16")},
         report_bytes=facts["report_bytes"],
-        bookkeeping=facts["bookkeeping"],
+        record_number=facts["record_number"],
+        look_at_processes=facts["look_at_processes"],
     )
+
+
+def _work(crew: Probes, size: int, level: int, seconds: float) -> Updates:
+    """Of all processes."""
+    answers = crew.ask([{"what": "work", "n_envs": size, "seconds": seconds}] * level)
+    return [update for updates in answers for update in updates]
 
 
 def chosen_sizes(wanted: set[int]) -> list[int]:
@@ -153,32 +158,38 @@ def _exchange(crew: Probes, store: str, parameters: int) -> dict[str, float]:
     return {name: mean(one[name] for one in both) for name in both[0]}
 
 
-def _phase(processes: list[Updates], *names: str) -> float:
-    """The mean over all processes and updates."""
-    return mean(sum(update[name] for name in names) for updates in processes for update in updates)
+def _phase(updates: Updates, *names: str) -> float:
+    return mean(sum(update[name] for name in names) for update in updates)
 
 
-def _by_size(full: dict[int, list[Updates]], name: str, calls: dict[int, int]) -> Curve:
-    return Curve(points=tuple((size, _phase(processes, name) / calls[size]) for size, processes in full.items()))
+def _by_envs(full: dict[int, list[Updates]], name: str, calls: dict[int, int]) -> Curve:
+    return Curve(points=tuple((size, median(_phase(one, name) for one in full[size]) / calls[size]) for size in full))
 
 
-def _learn(full: dict[int, list[Updates]], lengths: dict[int, int]) -> Curve:
-    """By samples. Two sizes may give the same number of them."""
-    by_samples: dict[int, list[float]] = {}
-    for size, processes in full.items():
-        by_samples.setdefault(size * lengths[size], []).append(_phase(processes, "learn"))
-    return Curve(points=tuple((samples, mean(seconds)) for samples, seconds in sorted(by_samples.items())))
+def _by_samples(full: dict[int, list[Updates]], lengths: dict[int, int]) -> Curve:
+    """Two sizes may give the same number of them."""
+    found: dict[int, list[float]] = {}
+    for size, rounds in full.items():
+        found.setdefault(size * lengths[size], []).append(median(_phase(one, "learn") for one in rounds))
+    return Curve(points=tuple((samples, mean(seconds)) for samples, seconds in sorted(found.items())))
 
 
 def _crowding(crowds: dict[float, list[Updates]], names: tuple[str, ...]) -> Curve:
-    usual = _phase(crowds[1.0], *names)
-    return Curve(points=tuple((load, _phase(processes, *names) / usual) for load, processes in crowds.items()))
+    """Against one process on every core, round by round."""
+    usual = [_phase(one, *names) for one in crowds[1.0]]
+    return Curve(
+        points=tuple(
+            (load, median(_phase(one, *names) / base for one, base in zip(rounds, usual, strict=True)))
+            for load, rounds in crowds.items()
+        )
+    )
 
 
 def _spread(full: dict[int, list[Updates]]) -> tuple[float, ...]:
-    """Of everything that was done at the same size, in whichever process."""
+    """Of everything that was done at the same time and size, in whichever process."""
     ratios: list[float] = []
-    for processes in full.values():
-        usual = _phase(processes, "learn")
-        ratios += [update["learn"] / usual for updates in processes for update in updates]
+    for rounds in full.values():
+        for one in rounds:
+            usual = _phase(one, "learn")
+            ratios += [update["learn"] / usual for update in one]
     return tuple(sorted(ratios))

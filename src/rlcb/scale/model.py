@@ -10,6 +10,7 @@ from rlcb.scale.messages import all_reduces
 from rlcb.scale.network import Link, Ring, wire
 
 AHEAD = 2  # rollouts that an A3C worker has to do while its node talks to others
+RECORDED, RECORDED_OF_EACH = 30, 6  # numbers about an update, and about each of its processes
 
 
 @dataclass(frozen=True)
@@ -77,9 +78,9 @@ def _lockstep(config: Config, costs: Costs, machines: Machines) -> Seconds:
     waited = (costs.slowest_of(ranks) - 1) * working.total
     return replace(
         working,
-        other=working.other + costs.bookkeeping,
+        other=working.other + _bookkeeping(config, costs, ranks),
         exchange=_exchange(config, costs, _ring(config, costs, machines, max(load, 1.0))),
-        wait=waited,
+        wait=max(0.0, waited),
     )
 
 
@@ -108,7 +109,8 @@ def _actors_and_learners(config: Config, costs: Costs, machines: Machines) -> Se
         environment=batches * playing * costs.environment.at(crew.envs_each),
         act=batches * playing * costs.act.at(crew.envs_each),
         learn=batches * learnt,
-        other=batches * playing * costs.other.at(crew.envs_each) + costs.bookkeeping,
+        other=batches * playing * costs.other.at(crew.envs_each)
+        + _bookkeeping(config, costs, crew.number + config.num_ranks),
         exchange=batches * exchanged,
         wait=batches * waited,
     )
@@ -133,6 +135,13 @@ def _hogwild(config: Config, costs: Costs, machines: Machines) -> Seconds:
     every = config.cluster.average_every
     average = every * _exchange(config, costs, _ring(config, costs, machines, max(load, 1.0)))
     return replace(working, exchange=max(0.0, average - AHEAD * working.total) / every)
+
+
+def _bookkeeping(config: Config, costs: Costs, processes: int) -> float:
+    """What the first rank writes down about an update, for every process, while the others wait; all nodes look at the
+    time that they have used before."""
+    numbers = RECORDED + (RECORDED_OF_EACH * processes if processes > 1 else 0)
+    return costs.record_number * numbers + costs.look_at_processes * min(2, config.num_nodes)
 
 
 def _ring(config: Config, costs: Costs, machines: Machines, turns: float) -> Ring:

@@ -10,20 +10,20 @@ import os
 import pickle
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from statistics import median
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rlcb.config import Config
 from rlcb.cpu.allocator import keep_freed_memory
+from rlcb.cpu.memory import tree_cpu_seconds
 from rlcb.cpu.threads import apply_threads, prepare_threads
 from rlcb.training.costs import STAND_STILL, Trial
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-EXCHANGES = 20  # of each kind, after a few that warm up
-RECORDS = 20
+CALLS = 21
+NUMBERS = 40  # of a record
 TIMEOUT = 60.0
 
 
@@ -44,34 +44,28 @@ def facts(config: Config, folder: str) -> dict[str, Any]:
         "optimizer_tensors": sum(isinstance(value, Tensor) and value.dim() > 0 for value in remembered.values()),
         "micro_batch_size": config.hardware.micro_batch_size or MICRO_BATCH_SIZES[config.model.arch],
         "report_bytes": len(pickle.dumps(report)),
-        "bookkeeping": _bookkeeping(report.metrics, Path(folder)),
+        "record_number": _seconds_to_record(Path(folder)),
+        "look_at_processes": _seconds_each(lambda: tree_cpu_seconds(os.getppid())),
     }
 
 
-def _bookkeeping(metrics: dict[str, float], folder: Path) -> float:
-    """Seconds per record in metrics.jsonl and TensorBoard."""
+def _seconds_to_record(folder: Path) -> float:
+    """One number of an update, in metrics.jsonl and in TensorBoard."""
     from rlcb.runs.metrics import MetricsLog
 
-    record = {f"train/{name}": value for name, value in metrics.items() if value == value}
+    record = {"timesteps": 1.0, **{f"some/number_{i}": 1.0 for i in range(NUMBERS)}}
     with MetricsLog(folder) as log:
-        log.write({"timesteps": 0, **record})
-        begin = perf_counter()
-        for step in range(RECORDS):
-            log.write({"timesteps": step, **record})
-        return (perf_counter() - begin) / RECORDS
+        return _seconds_each(lambda: log.write(record)) / NUMBERS
 
 
-def prepare(config: Config, n_envs: int, length: int) -> str:
-    """What takes its own time in every process comes before all of them work at once."""
-    _prepared.append(Trial(config, n_envs, length))
+def prepare(config: Config, lengths: dict[str, int]) -> str:
+    """By number of environments. What takes its own time in every process comes before all of them work at once."""
+    _trials.update({int(n_envs): Trial(config, int(n_envs), length) for n_envs, length in lengths.items()})
     return "ready"
 
 
-def work(seconds: float) -> list[dict[str, float]]:
-    trial = _prepared.pop()
-    taken = trial.updates(seconds)
-    trial.close()
-    return taken
+def work(n_envs: int, seconds: float) -> list[dict[str, float]]:
+    return _trials[n_envs].updates(seconds)
 
 
 def exchange(index: int, store: str, parameters: int) -> dict[str, float]:
@@ -82,27 +76,28 @@ def exchange(index: int, store: str, parameters: int) -> dict[str, float]:
     from rlcb.training.ranks import STORE_FILE, Together
 
     os.environ |= {"RANK": str(index), "WORLD_SIZE": "2", "TORCHELASTIC_RESTART_COUNT": "0", "GLOO_SOCKET_IFNAME": "lo"}
-    gradient = torch.zeros(parameters)
+    few, gradient = torch.zeros(3, dtype=torch.float64), torch.zeros(parameters)
     measured = {}
     for compression in ("none", "fp16"):
         os.environ[STORE_FILE] = f"{store}_{compression}"
         with Together(Phases(), TIMEOUT, compress=compression == "fp16") as both:
-            measured["smallest"] = _seconds_each(both.sum, torch.zeros(3, dtype=torch.float64))
-            measured[compression] = _seconds_each(both.mean, gradient)
+            measured["smallest"] = _seconds_each(partial(both.sum, few))
+            measured[compression] = _seconds_each(partial(both.mean, gradient))
     return measured
 
 
-def _seconds_each(reduce: Callable[[Tensor], None], values: Tensor) -> float:
-    for _ in range(3):
-        reduce(values)
-    begin = perf_counter()
-    for _ in range(EXCHANGES):
-        reduce(values)
-    return (perf_counter() - begin) / EXCHANGES
+def _seconds_each(call: Callable[[], object]) -> float:
+    """The median: whoever is interrupted once should not have it count for all."""
+    taken = []
+    for _ in range(CALLS):
+        begin = perf_counter()
+        call()
+        taken.append(perf_counter() - begin)
+    return median(taken)
 
 
 QUESTIONS: dict[str, Callable[..., Any]] = {"facts": facts, "prepare": prepare, "work": work, "exchange": exchange}
-_prepared: list[Trial] = []
+_trials: dict[int, Trial] = {}
 
 
 def main() -> None:
