@@ -147,8 +147,10 @@ def _store(size: int) -> Any:
         store = dist.FileStore(f"{os.environ[STORE_FILE]}.{restart}", size)  # type: ignore[attr-defined]
         store.set_timeout(timedelta(seconds=START_SECONDS))
         return store
-    # Our launchers agree on a new port at every start. Nobody listens there, but it names the start.
-    start = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}/{restart}/{size}"
+    # Our launchers agree on a new port at every start. Nobody listens there, but it names the start. Those of torchrun
+    # keep theirs, but count. Ours do too, each its own: a node that has come back has seen fewer starts.
+    name = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+    start = name if STORE_HOST in os.environ else f"{name}/{restart}/{size}"
     return dist.PrefixStore(f"ranks/{start}", meeting_store())  # type: ignore[attr-defined]
 
 
