@@ -9,10 +9,10 @@ SUITE_DURATION ?= 0.02
 RUN := runs/quickstart_$(shell date +%Y%m%d-%H%M%S)
 
 .DEFAULT_GOAL := help
-.PHONY: quickstart install test test-slow test-cluster lint help train train-timed train-fast train-impala train-impala-timed \
+.PHONY: quickstart install test test-slow test-cluster test-slurm lint help train train-timed train-fast train-impala train-impala-timed \
 	train-parallel train-parallel-timed train-impala-parallel train-impala-parallel-timed train-a2c train-a3c \
 	evaluate evaluate-ppo evaluate-impala benchmark compare demo tensorboard bench bench-cluster profile prove-learning \
-	prove-parallel lock docs clean
+	prove-parallel check-scale lock docs clean
 
 $(VENV)/.installed: requirements.txt requirements-dev.txt pyproject.toml setup.sh
 	@./setup.sh $(VENV) --dev
@@ -38,6 +38,9 @@ test-slow: $(VENV)/.installed  ## More faults, at more moments (about ten minute
 
 test-cluster: $(VENV)/.installed  ## Training over two simulated hosts (root and iproute2; about four minutes)
 	$(BIN)/python -m pytest -m cluster $(ARGS)
+
+test-slurm: $(VENV)/.installed  ## Job scripts under a real Slurm (root, slurm-wlm, munge; about ten minutes) and a stand-in for PBS
+	$(BIN)/python -m pytest -m slurm -rs $(ARGS)
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -117,6 +120,9 @@ prove-learning: $(VENV)/.installed  ## PPO against its published CoinRun curve (
 prove-parallel: $(VENV)/.installed  ## All algorithms, one process and several, ten minutes each; writes docs/results/
 	$(BIN)/rlcb suite config/suites/learning.yaml $(ARGS)
 	$(BIN)/python -m benchmarks.learning_pairs
+
+check-scale: $(VENV)/.installed  ## Predictions of rlcb scale against runs (root and iproute2; 20 minutes); writes docs/results/
+	$(BIN)/python -m benchmarks.scale_check $(ARGS)
 
 docs: $(VENV)/.installed  ## Write the configuration reference in docs/ anew
 	$(BIN)/python tools/reference.py

@@ -64,11 +64,11 @@ def flags(values: dict[str, Any]) -> list[str]:
     return words
 
 
-def result(output: Path, workload: Workload) -> dict[str, Any]:
+def result(output: Path, warm_up: int) -> dict[str, Any]:
     """From the end of the warm-up to the end of the last update."""
     (file,) = output.glob("logs/*/metrics.jsonl")
     records = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-    before, measured = records[: workload.warm_up][-1:], records[workload.warm_up :]
+    before, measured = records[:warm_up][-1:], records[warm_up:]
     first = before[0] if before else {"timesteps": 0, "time/elapsed_seconds": 0.0}
     last = measured[-1]
     phases = [name for name in last if name.startswith("phase/")]
@@ -97,7 +97,7 @@ def main() -> None:
     except SystemExit as end:
         if end.code:
             raise
-    print(json.dumps(result(args.output_dir, workload)))
+    print(json.dumps(result(args.output_dir, workload.warm_up)))
 
 
 if __name__ == "__main__":

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
+import io
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,25 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with the configuration files and nothing else; tests that ask for it are in it."""
+    (tmp_path / "config").symlink_to(ROOT / "config")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def command_line(*words: str) -> int:
+    """`rlcb` in this process: the exit code. What workers of a parallel run print goes where the first ones wrote;
+    the run's log has it too."""
+    from rlcb.cli import main
+
+    with pytest.raises(SystemExit) as end:
+        main(argv=words)
+    assert isinstance(end.value.code, int)
+    return end.value.code
+
+
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A very short run of PPO."""
@@ -53,13 +72,16 @@ def checkpoint(trained: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def rlcb(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run the command line in an empty directory, as a user would."""
+def rlcb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run the command line in an empty directory. In this process: importing torch takes longer than most tests."""
 
-    def run(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "rlcb", *words]
-        return subprocess.run(
-            command, cwd=tmp_path, capture_output=True, text=True, timeout=120, env={**os.environ, **options}
-        )
+    def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        output, errors = io.StringIO(), io.StringIO()
+        with monkeypatch.context() as here, redirect_stdout(output), redirect_stderr(errors):
+            here.chdir(tmp_path)
+            for name, value in environment.items():
+                here.setenv(name, value)
+            code = command_line(*words)
+        return subprocess.CompletedProcess(words, code, output.getvalue(), errors.getvalue())
 
     return run

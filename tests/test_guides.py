@@ -32,14 +32,6 @@ TINY = ["--total-timesteps", "1", "--n-steps", "4", "--batch-size", "null", "--n
 ONE_THREAD = ["--num-threads", "1"]
 
 
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory with the configuration files and nothing else."""
-    (tmp_path / "config").symlink_to(ROOT / "config")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def run(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr(sys, "argv", [str(ROOT / words[0]), *words[1:]])
     with pytest.raises(SystemExit) as end:

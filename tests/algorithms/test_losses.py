@@ -17,7 +17,7 @@ from rlcb.envs.randomness import EnvRandomness
 from rlcb.training.ranks import Alone
 from tests.conftest import tiny_config
 
-STEPS = StepMinibatches(gamma=0.9, gae_lambda=0.8, n_epochs=2, steps_per_env=4, normalize_advantage=False)
+STEPS = StepMinibatches(gamma=0.9, gae_lambda=0.8, n_epochs=2, per_epoch=2, normalize_advantage=False)
 
 
 class Table(nn.Module):
@@ -140,10 +140,20 @@ def test_minibatches_are_stratified_and_complete() -> None:
 
 
 def test_advantages_are_normalised_per_minibatch() -> None:
-    batching = StepMinibatches(gamma=0.9, gae_lambda=0.8, n_epochs=1, steps_per_env=4, normalize_advantage=True)
+    batching = StepMinibatches(gamma=0.9, gae_lambda=0.8, n_epochs=1, per_epoch=2, normalize_advantage=True)
     for batch in batching(rollout(), shuffle, Alone()):
         assert float(batch.advantages.mean()) == pytest.approx(0, abs=1e-6)
         assert float(batch.advantages.std(correction=0)) == pytest.approx(1, abs=1e-4)
+
+
+def test_a_rollout_that_was_cut_short_has_as_many_minibatches() -> None:
+    r = rollout().first(7)
+    r.obs[:-1] = torch.arange(28).view(7, 4, 1, 1, 1)
+    batches = list(STEPS(r, lambda epoch: EnvRandomness(0, range(4)).order(0, epoch, 7), Alone()))
+    assert [len(batch) for batch in batches] == [16, 12, 16, 12]
+    for epoch in (batches[:2], batches[2:]):
+        everything = torch.cat([batch.obs.flatten() for batch in epoch]).sort().values
+        assert torch.equal(everything.long(), torch.arange(28))
 
 
 def impala() -> IMPALA:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rlcb.analysis.groups import group_by_name
-from rlcb.analysis.run import find_runs, read_run
+from rlcb.analysis.run import find_runs, read_run, runs_in
 from rlcb.errors import UserError
 from tests.analysis.conftest import MakeRun
 
@@ -70,6 +70,16 @@ def test_no_run_says_what_is_there(make_run: MakeRun, tmp_path: Path) -> None:
     make_run("mine")
     with pytest.raises(UserError, match=r"no such directory; there are .*mine"):
         find_runs(tmp_path / "nine")
+
+
+def test_what_holds_no_run_is_left_out(make_run: MakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As in `rlcb compare benchmarks/*`."""
+    run, empty = make_run("mine"), tmp_path / "logs"
+    empty.mkdir()
+    assert [found.root for found in runs_in([empty, run])] == [run]
+    assert "logs is left out: no run in it" in capsys.readouterr().err
+    with pytest.raises(UserError, match=r"logs: no run in it .* there are .*mine"):
+        runs_in([empty])
 
 
 def test_names_that_differ_in_the_seed_are_one_group(make_run: MakeRun, tmp_path: Path) -> None:

@@ -38,6 +38,18 @@ def test_every_algorithm(hosts: list[Host], tmp_path: Path, words: list[str]) ->
     assert summary(tmp_path)["total_timesteps"] >= 640
 
 
+def test_a3c_goes_on_with_another_number_of_hosts(hosts: list[Host], tmp_path: Path) -> None:
+    """Each of them does its part of what is left, and no more."""
+    words = ["--algo", "a3c", "--num-workers", "2", "--total-timesteps", "640", *SIZES]
+    one = start(hosts[:1], tmp_path, *words)
+    assert ended(one, tmp_path) == [0], logs(tmp_path)
+    for number, steps in ((2, 1280), (1, 1920)):
+        again = ["--resume", "run", "--total-timesteps", str(steps)]
+        agents = start(hosts[:number], tmp_path, *again, part=f"_{number}")
+        assert ended(agents, tmp_path) == [0] * number, logs(tmp_path)
+        assert steps <= summary(tmp_path)["total_timesteps"] < steps + 256
+
+
 def test_it_is_the_experiment_of_one_machine(hosts: list[Host], tmp_path: Path) -> None:
     words = [*PPO, "--total-timesteps", "640"]
     agents = start(hosts, tmp_path, *words)
@@ -51,6 +63,8 @@ def test_it_is_the_experiment_of_one_machine(hosts: list[Host], tmp_path: Path) 
     assert all(torch.equal(a, b) for a, b in zip(far["envs"]["games"], near["envs"]["games"], strict=True))
     for name, weights in near["model"].items():
         torch.testing.assert_close(far["model"][name], weights)
+    memory = [summary(folder)["peak_memory_gb"] for folder in (tmp_path, alone)]
+    assert memory[0] > memory[1], "memory of the second host is counted: it shares nothing with the first"
 
 
 def test_nothing_listens_where_it_was_not_asked_to(hosts: list[Host], tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ def test_the_machine_is_described() -> None:
 def test_threads_are_as_asked_or_one_per_core() -> None:
     assert choose_threads(1).number == 1
     assert choose_threads(None).number == machine().cores
+    assert choose_threads(10_000, processes=10_000).number == 1
     too_many = choose_threads(10_000)
     assert too_many.number == len(usable_cpus())
     assert "10000 were asked for" in too_many.reason

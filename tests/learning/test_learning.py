@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import statistics
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,7 @@ import pytest
 from rlcb.config import flag_name
 from rlcb.training.lockstep import Lockstep
 from rlcb.training.ranks import Alone
-from tests.conftest import tiny_config
+from tests.conftest import command_line, tiny_config
 
 ONE_LEVEL = {
     "env.name": "maze",
@@ -77,16 +75,8 @@ def test_it_learns_in_parallel(algo: str, tmp_path: Path) -> None:
     ]
     if algo == "ppo":
         words.append("--no-normalize-advantage")
-    command = [sys.executable, "-m", "rlcb", "train", "--algo", algo, "--mode", "parallel", *PARALLEL[algo], *words]
-    command += [
-        "--total-timesteps",
-        str(STEPS * (1 + (algo in LATE))),
-        "--output-dir",
-        str(tmp_path / "run"),
-        "--log-interval",
-        "30",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    words += ["--total-timesteps", str(STEPS * (1 + (algo in LATE))), "--log-interval", "30"]
+    words += ["--output-dir", str(tmp_path / "run")]
+    assert command_line("train", "--algo", algo, "--mode", "parallel", *PARALLEL[algo], *words) == 0
     (file,) = tmp_path.glob("run/logs/*/metrics.jsonl")
     assert json.loads(file.read_text().splitlines()[-1])["rollout/ep_length_mean"] < SOLVED

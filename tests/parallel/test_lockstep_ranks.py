@@ -11,7 +11,7 @@ import torch
 
 from rlcb.training.assembly import make_policy
 from tests.conftest import tiny_config
-from tests.parallel.conftest import final_state, records, train
+from tests.parallel.conftest import final_state, records, train, train_here
 
 STEPS = 16 * 16
 # Of the way that the weights have come. Convolutions of one or two pictures round differently from those of four and
@@ -87,8 +87,7 @@ def _copy(run: Path, to: Path) -> None:
 
 def _resume(run: Path, workers: int, updates: int) -> None:
     words = ["--resume", str(run), "--num-workers", str(workers), "--total-timesteps", str(updates * STEPS)]
-    done = train(run, *words)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert train_here(run, *words) == 0
 
 
 def test_everything_that_a_sequential_run_has(finished: Callable[..., Path]) -> None:

@@ -102,7 +102,14 @@ def test_flags_replace_what_the_file_says(plan: Callable[..., Plan]) -> None:
         ({"algorithms": ["ppo"], "runs": [{"name": "a"}]}, "keep one of the two"),
         ({"algorithms": ["ppo"], "seed": [1]}, "seed: unknown key; did you mean seeds?"),
         ({"algorithms": ["pop"]}, "algorithms[0]: 'pop'; it should be 'ppo', 'a2c', 'a3c' or 'impala'"),
-        ({"algorithms": ["ppo"], "modes": ["cluster"]}, "modes[0]: 'cluster'; it should be 'sequential' or 'parallel'"),
+        (
+            {"algorithms": ["ppo"], "modes": ["local"]},
+            "modes[0]: 'local'; it should be 'sequential', 'parallel' or 'clu",
+        ),
+        (
+            {"algorithms": ["ppo"], "modes": ["cluster"], "settings": {"cluster.nodes": 2}},
+            "settings.cluster.nodes: a suite runs on one machine; leave it out",
+        ),
         (
             {"algorithms": ["ppo"], "games": ["coinrum"]},
             "games[0]: 'coinrum' is not a Procgen game; did you mean coinrun?",

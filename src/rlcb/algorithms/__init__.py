@@ -37,7 +37,7 @@ def _step_minibatches(config: Config) -> StepMinibatches:
         gamma=training.gamma,
         gae_lambda=training.gae_lambda,
         n_epochs=training.n_epochs,
-        steps_per_env=config.batch_size // config.num_envs,
+        per_epoch=config.rollout_size // config.batch_size,
         normalize_advantage=training.normalize_advantage,
     )
 

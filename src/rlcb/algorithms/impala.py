@@ -23,6 +23,9 @@ class Unroll:
     rewards: Tensor  # [L, B]
     discounts: Tensor  # [L, B]
 
+    def __len__(self) -> int:
+        return self.actions.numel()
+
     def split(self, size: int) -> list[tuple[Unroll, float]]:
         """By environments: V-trace needs the steps of one together."""
         length, n_envs = self.actions.shape

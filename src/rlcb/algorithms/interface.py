@@ -22,6 +22,11 @@ class Rollout:
     log_probs: Tensor  # [T, B] under the policy that acted
     values: Tensor  # [T+1, B] under the policy that acted
 
+    def first(self, steps: int) -> Rollout:
+        """Its beginning: views, no copies."""
+        length = {"obs": steps + 1, "values": steps + 1}
+        return Rollout(**{name: column[: length.get(name, steps)] for name, column in vars(self).items()})
+
     def discounts(self, gamma: float) -> Tensor:
         return gamma * (~self.dones).to(self.rewards.dtype)
 
@@ -44,6 +49,8 @@ class Ranks(Protocol):
 
 class Batch(Protocol):
     """The samples of one gradient step (or, on several ranks, this rank's share of them)."""
+
+    def __len__(self) -> int: ...
 
     def split(self, size: int) -> list[tuple[Any, float]]:
         """Parts of about `size` samples that fit into memory, each with its share of the whole."""

@@ -23,33 +23,36 @@ class Steps:
     advantages: Tensor  # [N]
     returns: Tensor  # [N]
 
+    def __len__(self) -> int:
+        return len(self.actions)
+
     def split(self, size: int) -> list[tuple[Steps, float]]:
         columns = [column.split(size) for column in vars(self).values()]
-        total = len(self.actions)
-        return [(Steps(*part), len(part[1]) / total) for part in zip(*columns, strict=True)]
+        return [(Steps(*part), len(part[1]) / len(self)) for part in zip(*columns, strict=True)]
 
 
 @dataclass(frozen=True)
 class StepMinibatches:
-    """Each minibatch takes `steps_per_env` steps from every environment, so any split of environments over ranks
-    yields the same global minibatches."""
+    """Each minibatch takes as many steps from every environment, so any split of environments over ranks yields the
+    same global minibatches. Of a rollout that was cut short it takes fewer, but there are as many minibatches."""
 
     gamma: float
     gae_lambda: float
     n_epochs: int
-    steps_per_env: int
+    per_epoch: int
     normalize_advantage: bool
 
     def __call__(self, rollout: Rollout, shuffle: Shuffle, ranks: Ranks) -> Iterator[Steps]:
         advantages = gae(rollout.rewards, rollout.values, rollout.discounts(self.gamma), self.gae_lambda)
         returns = (advantages + rollout.values[:-1]).flatten()
-        n_steps, n_envs = rollout.actions.shape
+        n_envs = rollout.actions.shape[1]
         columns = torch.arange(n_envs)
         obs = rollout.obs.flatten(0, 1)
         actions, log_probs, values = (x.flatten() for x in (rollout.actions, rollout.log_probs, rollout.values[:-1]))
         for epoch in range(self.n_epochs):
-            indices = (shuffle(epoch) * n_envs + columns).view(n_steps // self.steps_per_env, -1)  # [minibatches, N]
-            chosen = advantages.flatten()[indices]
+            order = shuffle(epoch) * n_envs + columns
+            indices = [part.flatten() for part in order.tensor_split(self.per_epoch)]
+            chosen = [advantages.flatten()[index] for index in indices]
             if self.normalize_advantage:
                 chosen = _normalised(chosen, ranks)
             for index, advantage in zip(indices, chosen, strict=True):
@@ -63,13 +66,12 @@ class StepMinibatches:
                 )
 
 
-def _normalised(advantages: Tensor, ranks: Ranks) -> Tensor:
-    """Every row with mean 0 and std 1, taken over the row's samples on all ranks."""
-    wide = advantages.double()
-    moments = torch.stack([torch.ones_like(wide).sum(1), wide.sum(1), wide.square().sum(1)])
+def _normalised(minibatches: list[Tensor], ranks: Ranks) -> list[Tensor]:
+    """Each with mean 0 and std 1, taken over its samples on all ranks."""
+    wide = [advantages.double() for advantages in minibatches]
+    moments = torch.stack([torch.stack([torch.ones_like(x).sum(), x.sum(), x.square().sum()]) for x in wide])
     ranks.sum(moments)
-    count, total, squares = moments
-    mean = total / count
-    std = (squares / count - mean.square()).clamp(min=0).sqrt()
-    normal: Tensor = (wide - mean[:, None]) / (std[:, None] + 1e-8)
-    return normal.to(advantages.dtype)
+    count, total, squares = moments.T
+    means = total / count
+    stds = (squares / count - means.square()).clamp(min=0).sqrt() + 1e-8
+    return [((x - mean) / std).float() for x, mean, std in zip(wide, means, stds, strict=True)]

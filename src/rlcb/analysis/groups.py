@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rlcb.analysis.run import Floats, Run, find_runs, read_run
+from rlcb.analysis.run import Floats, Run, runs_in
 
 _SEED = re.compile(r"[_-]?(?:seed|s)[_-]?\d+(?=$|[_-])", re.IGNORECASE)
 
@@ -35,7 +35,7 @@ class Group:
 
 def group_by_name(directories: Iterable[Path]) -> list[Group]:
     """Directories whose names are equal but for the seed are one group."""
-    runs = [run for path in directories for run in _in_order([read_run(root) for root in find_runs(path)])]
+    runs = runs_in(directories)
     together: dict[str, list[Run]] = {}
     for run in runs:
         together.setdefault(_SEED.sub("", run.name) or run.name, []).append(run)
@@ -44,19 +44,8 @@ def group_by_name(directories: Iterable[Path]) -> list[Group]:
     return [Group(label, (run,)) for label, run in zip(short_labels(runs), runs, strict=True)]
 
 
-def _in_order(runs: list[Run]) -> list[Run]:
-    """PPO before the others, sequential before parallel: the first is what all are compared with."""
-    modes, algorithms = ("Sequential", "Parallel", "Cluster"), ("PPO", "A2C", "A3C", "IMPALA")
-
-    def place(run: Run) -> tuple[int, int, str]:
-        first = algorithms.index(run.algorithm) if run.algorithm in algorithms else len(algorithms)
-        return first, modes.index(run.mode) if run.mode in modes else len(modes), run.name
-
-    return sorted(runs, key=place)
-
-
 def named_group(name: str, directories: Iterable[Path]) -> Group:
-    return Group(name, tuple(read_run(root) for path in directories for root in find_runs(path)))
+    return Group(name, tuple(runs_in(directories)))
 
 
 def short_labels(runs: Sequence[Run]) -> list[str]:

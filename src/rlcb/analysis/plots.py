@@ -31,7 +31,7 @@ METRICS = {
     "system/memory_gb": "Memory (GB)",
     "timesteps": "Environment steps",
 }
-_STYLE: Any = {
+STYLE: Any = {
     "figure.dpi": 150,
     "font.size": 10,
     "axes.grid": True,
@@ -54,7 +54,7 @@ def four_panels(groups: Sequence[Group], file: Path, remarks: Sequence[str] = ()
         ("Policy Loss", "train/policy_loss", "steps", SMOOTHING),
         ("Training Progress", "timesteps", "time", 0.0),
     ]
-    with plt.rc_context(_STYLE):
+    with plt.rc_context(STYLE):
         figure, axes = plt.subplots(2, 2, figsize=(12, 8), layout="constrained")
         for axis, (title, metric, x, smoothing) in zip(axes.flat, panels, strict=True):
             draw(axis, groups, metric, x, smoothing)
@@ -73,7 +73,7 @@ def curves(
     remarks: Sequence[str] = (),
 ) -> None:
     """One panel for each metric."""
-    with plt.rc_context(_STYLE):
+    with plt.rc_context(STYLE):
         columns = min(2, len(metrics))
         rows = -(-len(metrics) // columns)
         figure, axes = plt.subplots(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import json
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -97,15 +98,34 @@ def find_runs(path: Path) -> list[Path]:
     """The run in this directory, or the runs in the directories below it."""
     if not path.exists():
         raise UserError(f"{path}: no such directory; {_nearby(path)}")
-    if path.is_file():
-        raise UserError(f"{path} is a file; name the directory of a run")
     if _holds_a_run(path):
         return [path]
     below = sorted({file.parent for mark in MARKS for file in path.glob(f"*/{mark}")})
-    below += sorted({file.parents[2] for file in path.glob("*/logs/*/metrics.jsonl")} - set(below))
-    if not below:
-        raise UserError(f"{path}: no run in it (no {', '.join(MARKS)} and no logs); {_nearby(path)}")
-    return below
+    return below + sorted({file.parents[2] for file in path.glob("*/logs/*/metrics.jsonl")} - set(below))
+
+
+def runs_in(paths: Iterable[Path]) -> list[Run]:
+    """Of all these directories, those of one in order. What holds no run is named and left out, if others do."""
+    found = {path: find_runs(path) for path in paths}
+    empty = [path for path, roots in found.items() if not roots]
+    if len(empty) == len(found):
+        raise UserError(
+            [f"{path}: no run in it (no {', '.join(MARKS)} and no logs); {_nearby(path)}" for path in empty]
+        )
+    for path in empty:
+        print(f"Note: {path} is left out: no run in it", file=sys.stderr)
+    return [run for roots in found.values() for run in _in_order([read_run(root) for root in roots])]
+
+
+def _in_order(runs: list[Run]) -> list[Run]:
+    """PPO before the others, sequential before parallel: the first is what all are compared with."""
+    modes, algorithms = ("Sequential", "Parallel", "Cluster"), ("PPO", "A2C", "A3C", "IMPALA")
+
+    def place(run: Run) -> tuple[int, int, str]:
+        first = algorithms.index(run.algorithm) if run.algorithm in algorithms else len(algorithms)
+        return first, modes.index(run.mode) if run.mode in modes else len(modes), run.name
+
+    return sorted(runs, key=place)
 
 
 def _holds_a_run(path: Path) -> bool:

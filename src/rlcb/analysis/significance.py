@@ -82,7 +82,8 @@ def as_text(found: Sequence[Finding]) -> str:
         quantity = finding.quantity
         lines.append(quantity.name)
         for label, one in finding.estimates.items():
-            lines.append(f"  {label:<28}{one.runs} runs   {_with_interval('mean', one.mean, one.of_mean, quantity)}")
+            runs = f"{one.runs} runs" if one.runs > 1 else "1 run "
+            lines.append(f"  {label:<28}{runs}   {_with_interval('mean', one.mean, one.of_mean, quantity)}")
             lines.append(f"  {'':<28}         {_with_interval('IQM ', one.iqm, one.of_iqm, quantity)}")
         lines += [f"  {_test_text(test)}" for test in finding.tests]
     return "\n".join(lines)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NoReturn, Protocol
 
 from rlcb import __version__
-from rlcb.cli import check, compare, evaluate, launch, plot, report, suite, train, video
+from rlcb.cli import check, compare, evaluate, launch, plot, report, scale, suite, train, video
 from rlcb.cli.parser import Door, Parser, parse
 from rlcb.errors import TrainingFailed, UserError
 
@@ -33,6 +33,7 @@ COMMANDS: dict[str, Command] = {
     "plot": plot,
     "report": report,
     "launch": launch,
+    "scale": scale,
     "check": check,
 }
 

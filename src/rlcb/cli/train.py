@@ -8,7 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from rlcb.cli.parser import Door, Parser, parse
+from rlcb.cli.parser import NO_LIMIT, Door, Parser, parse, whole_numbers
+from rlcb.cluster.torchrun import settings_of_torchrun, under_torchrun
 from rlcb.config import Config, Override, flag_name, leaves, load_config
 from rlcb.config.describe import choices, default_text
 from rlcb.errors import UserError
@@ -39,13 +40,34 @@ PER_WORKER = "parallel.num_envs_per_worker"
 
 
 def add_flags(parser: Parser, door: Door) -> None:
+    add_settings(parser, door, door.hidden)
+    runs = parser.add_argument_group("run")
+    runs.add_argument(
+        "--resume",
+        nargs="?",
+        const=True,
+        metavar="RUN",
+        help="continue the run in this directory (or in --output-dir) exactly where its newest checkpoint is",
+    )
+    runs.add_argument("--overwrite", action="store_true", help="replace a run that is already in --output-dir")
+    parser.set_defaults(node_rank=None)
+    if "cluster" not in door.hidden:
+        runs.add_argument(
+            "--node-rank",
+            metavar="N",
+            help="number of this node on a cluster; 0 leads (default: the node whose address is --master-addr leads)",
+        )
+
+
+def add_settings(parser: Parser, door: Door, hidden: set[str]) -> None:
+    """A flag for every setting, but for those in sections that are hidden."""
     usual = f" (default: {door.config_file})" if door.config_file else ""
     parser.add_argument("--config", default=door.config_file, metavar="FILE", help=f"YAML file of settings{usual}")
     groups: dict[str, Any] = {}
     for path, field in leaves():
         flag = flag_name(path)
         section = path.rpartition(".")[0] or "experiment"
-        if flag is None or path in door.fixed or section in door.hidden:
+        if flag is None or path in door.fixed or section in hidden:
             continue
         flags = [flag]
         if door.num_envs_per_worker and path == "env.num_envs":
@@ -61,19 +83,15 @@ def add_flags(parser: Parser, door: Door) -> None:
         else:
             value = "|".join(choices(field)) or flag[2:].rpartition("-")[2].upper()
             groups[section].add_argument(*flags, dest=path, metavar=value, help=text)
-    runs = parser.add_argument_group("run")
-    runs.add_argument(
-        "--resume",
-        nargs="?",
-        const=True,
-        metavar="RUN",
-        help="continue the run in this directory (or in --output-dir) exactly where its newest checkpoint is",
-    )
-    runs.add_argument("--overwrite", action="store_true", help="replace a run that is already in --output-dir")
 
 
 def run(args: argparse.Namespace, door: Door) -> int:
+    numbers, problems = whole_numbers(args, {"node_rank": (0, NO_LIMIT)})
+    args.problems += problems
     config = _resumed_config(args, door) if args.resume else _new_config(args, door)
+    node = numbers.get("node_rank")
+    if node is not None and node >= config.num_nodes:
+        raise UserError(f"--node-rank {node}: nodes are counted from 0, and there are {config.num_nodes}; use less")
 
     from rlcb.cpu.allocator import keep_freed_memory
     from rlcb.cpu.threads import prepare_threads, threads_of
@@ -81,23 +99,31 @@ def run(args: argparse.Namespace, door: Door) -> int:
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # its warnings about host names say nothing to users
     keep_freed_memory()
     prepare_threads(threads_of(config).number)
+    if config.mode != "sequential" and not under_torchrun():
+        from rlcb.training import server
+
+        server.start()  # it imports torch while we do
     from rlcb.training.train import train
 
-    return train(config, resume=bool(args.resume), overwrite=args.overwrite)
+    return train(config, resume=bool(args.resume), overwrite=args.overwrite, node=node)
 
 
-def problems_of(words: list[str]) -> list[str]:
-    """What is wrong with a command line, found without doing anything."""
+def checked(words: list[str]) -> Config:
+    """What a command line would train, or a UserError with all that is wrong with it, found without doing anything."""
+    from rlcb.runs.rundir import RunDir
+
     parser = Parser(allow_abbrev=False)
     add_flags(parser, Door())
-    try:
-        _new_config(parse(parser, words), Door())
-    except UserError as error:
-        return error.problems
-    return []
+    args = parse(parser, words)
+    if args.resume:
+        return _resumed_config(args, Door())
+    config = _new_config(args, Door())
+    if not args.overwrite:
+        RunDir.of(config).refuse_if_taken()
+    return config
 
 
-def _overrides(args: argparse.Namespace) -> list[Override]:
+def overrides_of(args: argparse.Namespace) -> list[Override]:
     given = vars(args)
     overrides = []
     for path, _ in leaves():
@@ -111,13 +137,17 @@ def _new_config(args: argparse.Namespace, door: Door) -> Config:
     from rlcb.cpu.machine import physical_cores
     from rlcb.runs.rundir import refuse_unwritable
 
-    overrides = _overrides(args)
+    overrides = overrides_of(args)
     paths = {override.path for override in overrides}
     if door.duration and not paths & {"training.duration", "training.total_timesteps"}:
         overrides.append(Override("training.duration", door.duration, "--duration"))
     config, problems = None, list(args.problems)
     try:
         config = load_config(args.config, overrides, door.fixed, physical_cores())
+        more, misfits = settings_of_torchrun(config.algo, config.mode, {one.path: one for one in overrides})
+        problems += misfits
+        if more:
+            config = load_config(args.config, [*overrides, *more], door.fixed)
     except UserError as error:
         problems += error.problems
     if config is not None:
@@ -138,7 +168,7 @@ def _with_place(config: Config, given: set[str], runs_in: str | None) -> Config:
         return config
     else:
         name = f"{config.run_name}_{game_name(config.env.name)}_seed{config.env.seed}"
-        if config.num_nodes == 1:  # several nodes must come to the same name
+        if config.num_nodes == 1 and not under_torchrun():  # several processes must come to the same name
             name += f"_{datetime.now():%Y%m%d-%H%M%S}"
         output = f"./{runs_in or 'runs'}/{name}"
     elsewhere = {name: None for name in ("checkpoint_dir", "log_dir") if f"logging.{name}" not in given}
@@ -148,7 +178,7 @@ def _with_place(config: Config, given: set[str], runs_in: str | None) -> Config:
 
 def _resumed_config(args: argparse.Namespace, door: Door) -> Config:
     """The run's own configuration, with a new budget if one is given; anything else would be another experiment."""
-    overrides = [override for override in _overrides(args) if not override.path.startswith("logging.")]
+    overrides = [override for override in overrides_of(args) if not override.path.startswith("logging.")]
     place = args.resume if isinstance(args.resume, str) else vars(args)["logging.output_dir"]
     problems = list(args.problems)
     if args.overwrite:
@@ -160,6 +190,10 @@ def _resumed_config(args: argparse.Namespace, door: Door) -> Config:
         raise UserError([*problems, f"--resume {place}: no run there (no config.yaml); name the directory of a run"])
     before = load_config(file, [], door.fixed)
     given = {override.path: override for override in overrides}
+    more, misfits = settings_of_torchrun(before.algo, before.mode, given)
+    overrides += more
+    problems += misfits
+    given |= {override.path: override for override in more}
     if "parallel.num_workers" in given and PER_WORKER not in given and before.crew is not None:
         # Other workers, the same environments: divided anew.
         overrides.append(Override("env.num_envs", before.num_envs, "--num-envs"))

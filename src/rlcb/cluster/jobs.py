@@ -1,4 +1,11 @@
-"""Job scripts: one agent per node, a signal before the time limit, requeue and resume."""
+"""Job scripts: one agent per node, a signal before the time limit, queued again and resumed; and commands to type.
+
+What schedulers do with signals, and what the scripts make of it:
+- Slurm signals the tasks of a step or all of their processes, depending on how it is set up, and the script with them.
+  The script has a trap: it should be there for as long as the agents save.
+- PBS sends no signal before the time limit: `timeout` sends it to the first agent, and one is enough. `pbsdsh` passes
+  on neither SIGUSR1 nor exit codes, so the script starts the first agent itself.
+"""
 
 from __future__ import annotations
 
@@ -7,123 +14,177 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-SIGNAL_SECONDS = 120  # before the time limit: enough to finish an update and to save
-REQUEUE_CODE = 138  # how a run ends that a scheduler told to make room (128 + SIGUSR1)
+QUEUED_AGAIN = 138  # how a run ends that a scheduler told to make room (128 + SIGUSR1)
+PARTING_SECONDS = 60  # for the other nodes, once one has ended
 
 
 @dataclass(frozen=True)
-class Job:
-    """A training over several nodes, as a scheduler needs to know it."""
+class Resources:
+    """What a scheduler is asked for."""
 
     name: str
     nodes: int
-    cpus: int | None  # per node
+    cpus: int  # per node
+    memory: int | None  # GB per node
     time: str | None  # hours:minutes:seconds
+    save_seconds: int  # before that, to save
     queue: str | None  # partition
-    min_nodes: int | None
-    port: int
-    interface: str | None
-    python: str  # interpreter, found under the same path on all nodes
-    directory: Path  # where to run; on a file system that all nodes share
-    output_dir: Path  # of the run, likewise
-    flags: list[str]  # of rlcb train
-    account: str | None = None
-
-    def cluster_flags(self, master: str, run_id: str) -> str:
-        """Shell words; `master` and `run_id` may be shell variables."""
-        words = ["--mode", "cluster", "--nodes", str(self.nodes), "--master-port", str(self.port)]
-        words += ["--min-nodes", str(self.min_nodes)] if self.min_nodes else []
-        words += ["--interface", self.interface] if self.interface else []
-        return f"{shlex.join(words)} --master-addr {master} --run-id {run_id}"
-
-    def training(self) -> str:
-        """Shell lines that leave the words of the command in an array: a new run, or the one that is there."""
-        new = shlex.join([*self.flags, "--output-dir", str(self.output_dir)])
-        return (
-            f"if [ -f {shlex.quote(str(self.output_dir / 'config.yaml'))} ]; then\n"
-            f"  run=(--resume {shlex.quote(str(self.output_dir))})\n"
-            "else\n"
-            f"  run=({new})\n"
-            "fi"
-        )
+    account: str | None
 
 
-def slurm(job: Job) -> str:
+@dataclass(frozen=True)
+class Training:
+    """One run over several nodes. Its python and its directories are found under the same paths on all of them."""
+
+    python: str
+    directory: Path  # where to run
+    output_dir: Path
+    words: list[str]  # after `rlcb train`, at first
+    words_again: list[str]  # once the run is there
+    cluster: list[str]  # words that say how the nodes find each other
+    nodes: int
+    fewer: bool  # whether it goes on when nodes are lost
+
+    def command(self, master: str, run_id: str) -> str:
+        """Shell lines that leave the agent's command in an array. What they are given are shell words."""
+        begun = shlex.quote(str(self.output_dir / "config.yaml"))
+        return f"""run=({shlex.join(self.words)})
+[ -f {begun} ] && run=({shlex.join(self.words_again)})
+agent=({shlex.quote(self.python)} -m rlcb train "${{run[@]}}" {shlex.join(self.cluster)})
+agent+=(--master-addr {master} --run-id {run_id})"""
+
+
+@dataclass(frozen=True)
+class SuiteRuns:
+    """Every run of a suite by itself, as an array of jobs."""
+
+    python: str
+    directory: Path
+    words: list[str]  # after `rlcb suite`
+    number: int  # of runs
+
+    def command(self, run: str) -> str:
+        return f"{shlex.join([self.python, '-m', 'rlcb', 'suite', *self.words])} --only {run}"
+
+
+def slurm_training(ask: Resources, work: Training) -> str:
+    ends = "--no-kill --wait=0" if work.fewer else f"--wait={PARTING_SECONDS}"
+    return _script(
+        "sbatch",
+        ask,
+        _slurm_head(ask, {"output": f"{ask.name}-%j.log", "no-kill": "" if work.fewer else None}),
+        work.directory,
+        f"""first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+master=$(scontrol show node "$first" | sed -n 's/.*NodeAddr=\\([^ ]*\\).*/\\1/p')
+{work.command('"$master"', '"$SLURM_JOB_ID"')}
+srun --cpus-per-task={ask.cpus} --kill-on-bad-exit=0 {ends} \\
+  bash -c 'exec "$@" --node-rank "$SLURM_NODEID"' agent "${{agent[@]}}"
+code=$?""",
+        'scontrol requeue "$SLURM_JOB_ID"',
+    )
+
+
+def slurm_suite(ask: Resources, work: SuiteRuns) -> str:
+    return _script(
+        "sbatch",
+        ask,
+        _slurm_head(ask, {"array": f"1-{work.number}", "output": f"{ask.name}-%A_%a.log"}),
+        work.directory,
+        f"""srun --cpus-per-task={ask.cpus} {work.command('"$SLURM_ARRAY_TASK_ID"')}
+code=$?""",
+        'scontrol requeue "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"',  # SLURM_JOB_ID may stand for the whole array
+    )
+
+
+def _slurm_head(ask: Resources, more: dict[str, str | None]) -> list[str]:
     options = {
-        "job-name": job.name,
-        "nodes": str(job.nodes),
+        "job-name": ask.name,
+        "nodes": str(ask.nodes),
         "ntasks-per-node": "1",
-        "cpus-per-task": str(job.cpus) if job.cpus else None,
-        "time": job.time,
-        "partition": job.queue,
-        "account": job.account,
-        "signal": f"USR1@{SIGNAL_SECONDS}",
-        "output": f"{job.name}-%j.log",
+        "cpus-per-task": str(ask.cpus),
+        "mem": f"{ask.memory}G" if ask.memory else None,
+        "time": ask.time,
+        "signal": f"USR1@{ask.save_seconds}" if ask.time else None,
+        "partition": ask.queue,
+        "account": ask.account,
         "open-mode": "append",
+        "requeue": "",
+        **more,
     }
-    head = "\n".join(f"#SBATCH --{name}={value}" for name, value in options.items() if value)
-    agent = f"{shlex.quote(job.python)} -m rlcb train"
-    return f"""#!/bin/bash
-# Submit with: sbatch <this file>. One agent per node; {SIGNAL_SECONDS} seconds before the time limit the run saves and
-# the job is queued again, to go on where it stopped.
-{head}
-#SBATCH --requeue
-#SBATCH --no-kill
-cd {shlex.quote(str(job.directory))}
-master=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-{job.training()}
-srun --kill-on-bad-exit=0 {agent} "${{run[@]}}" {job.cluster_flags('"$master"', '"$SLURM_JOB_ID"')}
+    given = {name: value for name, value in options.items() if value is not None}
+    return [f"#SBATCH --{name}={value}" if value else f"#SBATCH --{name}" for name, value in given.items()]
+
+
+def pbs_training(ask: Resources, work: Training, script: Path) -> str:
+    """`script` is where this will be: the job submits it again."""
+    there = shlex.quote(f"cd {shlex.quote(str(work.directory))} && exec ")
+    return _script(
+        "qsub",
+        ask,
+        _pbs_head(ask, []),
+        work.directory,
+        f"""mapfile -t hosts < "$PBS_NODEFILE"
+{work.command('"${hosts[0]}"', '"$PBS_JOBID"')}
+for ((node = 1; node < {work.nodes}; node++)); do
+  printf -v words "%q " "${{agent[@]}}" --node-rank "$node"
+  pbsdsh -n "$node" -- /bin/bash -c {there}"$words" &
+done
+{_timeout(ask)}"${{agent[@]}}" --node-rank 0
 code=$?
-if [ $code -eq {REQUEUE_CODE} ]; then
-  echo "Saved before the time limit; queued again"
-  scontrol requeue "$SLURM_JOB_ID"
-fi
-exit $code
-"""
+kill $(jobs -p) 2> /dev/null  # the first has saved; the others have nothing to save
+wait""",
+        f"qsub {shlex.quote(str(script))}",
+    )
 
 
-def pbs(job: Job) -> str:
-    resources = f"select={job.nodes}" + (f":ncpus={job.cpus}" if job.cpus else "")
-    options = [f"-N {job.name}", f"-l {resources}", "-l place=scatter", "-r y", "-j oe"]
-    options += [f"-l walltime={job.time}"] if job.time else []
-    options += [f"-q {job.queue}"] if job.queue else []
-    options += [f"-A {job.account}"] if job.account else []
-    head = "\n".join(f"#PBS {option}" for option in options)
-    agent = f"{shlex.quote(job.python)} -m rlcb train"
-    return f"""#!/bin/bash
-# Submit with: qsub <this file>. One agent per node, started by pbsdsh; {SIGNAL_SECONDS} seconds before the time limit
-# the run saves and the job is submitted again, to go on where it stopped.
-{head}
-cd {shlex.quote(str(job.directory))}
-mapfile -t hosts < <(sort -u "$PBS_NODEFILE")
-master=${{hosts[0]}}
-{job.training()}
-printf -v command '%q ' {agent} "${{run[@]}}" {job.cluster_flags('"$master"', '"$PBS_JOBID"')}
-agents=()
-for index in "${{!hosts[@]}}"; do
-  pbsdsh -n "$index" -- bash -c "cd $(printf %q "$PWD") && $command" &
-  agents+=($!)
-done
-trap 'kill -USR1 "${{agents[@]}}"' USR1 TERM
-{_alarm(job)}code=0
-for agent in "${{agents[@]}}"; do
-  while kill -0 "$agent" 2>/dev/null; do wait "$agent"; done
-  wait "$agent"; status=$?
-  [ $status -gt $code ] && [ $status -ne 127 ] && code=$status
-done
-if [ $code -eq {REQUEUE_CODE} ]; then
-  echo "Saved before the time limit; submitted again"
-  qsub "$0"
-fi
-exit $code
-"""
+def pbs_suite(ask: Resources, work: SuiteRuns, script: Path) -> str:
+    """A job that is submitted again is that of one run, and no array."""
+    return _script(
+        "qsub",
+        ask,
+        _pbs_head(ask, [f"-J 1-{work.number}"] if work.number > 1 else []),  # PBS knows no array of one
+        work.directory,
+        f"""number=${{RLCB_RUN:-${{PBS_ARRAY_INDEX:-1}}}}
+{_timeout(ask)}{work.command('"$number"')}
+code=$?""",
+        f"sed '/^#PBS -J /d' {shlex.quote(str(script))} | qsub -v RLCB_RUN=\"$number\"",
+    )
 
 
-def _alarm(job: Job) -> str:
-    """PBS sends no signal of its own before the end: the script does."""
-    if not job.time:
+def _pbs_head(ask: Resources, more: list[str]) -> list[str]:
+    chunk = f"select={ask.nodes}:ncpus={ask.cpus}:mpiprocs=1" + (f":mem={ask.memory}gb" if ask.memory else "")
+    options = [f"-N {ask.name}", f"-l {chunk}", "-l place=scatter", "-r y", "-j oe"]
+    options += [f"-l walltime={ask.time}"] if ask.time else []
+    options += [f"-q {ask.queue}"] if ask.queue else []
+    options += [f"-A {ask.account}"] if ask.account else []
+    return [f"#PBS {option}" for option in options + more]
+
+
+def _timeout(ask: Resources) -> str:
+    """In the foreground it signals the agent alone, and once."""
+    if ask.time is None:
         return ""
-    return f"(sleep {max(1, seconds(job.time) - SIGNAL_SECONDS)}; kill -USR1 $$) &\n"
+    return f"timeout --foreground --preserve-status --signal=USR1 {seconds(ask.time) - ask.save_seconds} "
+
+
+def _script(submit: str, ask: Resources, head: list[str], directory: Path, work: str, again: str) -> str:
+    """`work` leaves the run's exit code in `code`; `again` puts the job into the queue once more."""
+    limit = f" {ask.save_seconds} seconds before the time limit the run saves, and the job is queued again to go on."
+    return "\n".join(
+        [
+            "#!/bin/bash",
+            f"# Submit with: {submit} <this file>.{limit if ask.time else ''}",
+            *head,
+            f"cd {shlex.quote(str(directory))} || exit 1",
+            "trap : TERM  # the agents are told as well; be there until they have saved",
+            work,
+            f"if [ $code -eq {QUEUED_AGAIN} ]; then",
+            '  echo "Saved before the time limit; queued again"',
+            f"  {again}",
+            "fi",
+            "exit $code\n",
+        ]
+    )
 
 
 def seconds(time: str) -> int:
@@ -132,10 +193,9 @@ def seconds(time: str) -> int:
     return 3600 * hours + 60 * minutes + rest
 
 
-def by_hand(job: Job, hosts: list[str], resume: bool) -> list[tuple[str, str]]:
+def by_hand(work: Training, hosts: list[str]) -> list[tuple[str, str]]:
     """The command for each node: host and shell words. The id is random, so that two runs never meet."""
-    run_id = uuid4().hex[:16]
-    run = ["--resume", str(job.output_dir)] if resume else [*job.flags, "--output-dir", str(job.output_dir)]
-    words = shlex.join([job.python, "-m", "rlcb", "train", *run])
-    command = f"cd {shlex.quote(str(job.directory))} && {words} {job.cluster_flags(hosts[0], run_id)}"
-    return [(host, command) for host in hosts]
+    meeting = ["--master-addr", hosts[0], "--run-id", uuid4().hex[:16]]
+    words = shlex.join([work.python, "-m", "rlcb", "train", *work.words, *work.cluster, *meeting])
+    command = f"cd {shlex.quote(str(work.directory))} && {words}"
+    return [(host, f"{command} --node-rank {node}") for node, host in enumerate(hosts)]

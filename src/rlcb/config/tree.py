@@ -140,6 +140,10 @@ class ClusterSettings(Section):
     average_every: Int = Field(
         4, ge=1, description="updates between two averages of weights (average, and A3C's nodes)"
     )
+    straggler_cut: bool = Field(
+        False,
+        description="a worker stops collecting when 60% have finished and it has a quarter of its rollout (PPO, A2C)",
+    )
     run_id: str | None = Field(None, description="the same on all nodes of a run; null: from its directory")
     distributed_backend: Literal["gloo"] = Field("gloo", description="how gradients travel; gloo is the one for CPUs")
     master_addr: str = Field("localhost", description="address of the first node")
@@ -148,7 +152,13 @@ class ClusterSettings(Section):
 
 class HardwareSettings(Section):
     device: Literal["cpu"] = Field("cpu", description="this project trains on CPUs only")
-    num_threads: Int | None = Field(None, ge=1, le=4096, description="threads of torch; null for one per physical core")
+    num_threads: Int | None = Field(
+        None,
+        ge=1,
+        le=4096,
+        description="threads of torch in every process that learns, as far as there are CPUs; null: one per physical "
+        "core, or one for each of several processes",
+    )
     micro_batch_size: Int | None = Field(
         None, ge=1, description="samples per backward pass (memory only, gradients add up); null: best of the network"
     )
@@ -236,6 +246,11 @@ class Config(Section):
         return self.mode == "cluster" and self.cluster.compression == "fp16"
 
     @property
+    def cuts_stragglers(self) -> bool:
+        """Do the slowest stop collecting early?"""
+        return self.mode == "cluster" and self.cluster.straggler_cut
+
+    @property
     def timeout(self) -> float:
         """Seconds without an answer after which a process counts as frozen."""
         return self.parallel.timeout or (60.0 if self.mode == "cluster" else 25.0)
@@ -311,6 +326,11 @@ def settings_that_do_not_fit(config: Config) -> list[str]:
         problems.append(
             f"env.start_level: {config.env.start_level} + {config.env.num_levels} levels go past Procgen's last level "
             f"({2**31 - 1}); use a smaller one"
+        )
+    if config.cuts_stragglers and (config.algo in ("impala", "a3c") or config.sync == "average"):
+        whose = "average" if config.sync == "average" else ALGORITHM_LABELS[config.algo]
+        problems.append(
+            f"cluster.straggler_cut: true, but with {whose} nobody waits for others to finish collecting; leave it out"
         )
     if config.algo == "impala" and config.training.normalize_advantage:
         problems.append("training.normalize_advantage: true, but IMPALA's advantages keep their scale; leave it out")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -40,8 +41,20 @@ def usable_cpus() -> set[int]:
 
 
 def physical_cores() -> int:
+    """Of those, and no more than the job was given where a scheduler counts CPUs but binds nobody to them."""
+    return min(_cores(usable_cpus()), _allotted())
+
+
+def _allotted() -> int:
+    for name in ("SLURM_CPUS_PER_TASK", "NCPUS"):  # the second is PBS's
+        number = os.environ.get(name, "")
+        if number.isdecimal() and int(number) > 0:
+            return int(number)
+    return sys.maxsize
+
+
+def _cores(usable: set[int]) -> int:
     """Two hyperthreads of a core count once: a convolution keeps all of a core busy."""
-    usable = usable_cpus()
     firsts = set()
     for cpu in usable:
         try:

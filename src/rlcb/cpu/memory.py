@@ -6,8 +6,19 @@ import threading
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
+from typing import NamedTuple
 
 import psutil
+
+
+class Usage(NamedTuple):
+    """What a machine gives to a run."""
+
+    memory: int  # bytes
+    cpu_seconds: float  # since the watch began
+
+
+NOWHERE = Usage(0, 0.0)
 
 
 def tree_pss(root: int) -> int:
@@ -55,6 +66,8 @@ class MemoryWatch:
         self.root = root
         self.peak = 0
         self.last = 0
+        self.elsewhere = 0  # what other machines have said that they use
+        self._cpu_begin = tree_cpu_seconds(root)
         self._sum = 0
         self._samples = 0
         self._every = every_seconds
@@ -65,8 +78,13 @@ class MemoryWatch:
     def mean(self) -> float:
         return self._sum / self._samples if self._samples else 0.0
 
+    @property
+    def usage(self) -> Usage:
+        """Memory as last sampled: looking through it takes long."""
+        return Usage(self.last, tree_cpu_seconds(self.root) - self._cpu_begin)
+
     def sample(self) -> None:
-        self.last = tree_pss(self.root)
+        self.last = tree_pss(self.root) + self.elsewhere
         self.peak = max(self.peak, self.last)
         self._sum += self.last
         self._samples += 1

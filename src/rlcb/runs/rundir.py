@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
 from dataclasses import dataclass
@@ -62,6 +63,14 @@ class RunDir:
                 f"--output-dir {self.root}: {place} already holds a run ({traces[0].name}); continue it with --resume, "
                 "replace it with --overwrite, or choose another --output-dir"
             )
+
+    def is_summed_up(self) -> bool:
+        """Was it finished to the last file? A kill may have come between the final checkpoint and the summary."""
+        try:
+            summary = json.loads((self.root / "training_summary.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return False
+        return bool(summary.get("status") == "finished")
 
     def create(self) -> IO[bytes]:
         """Make the directories and take the run's lock, which the caller keeps open for as long as it writes."""

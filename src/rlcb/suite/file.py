@@ -13,7 +13,7 @@ import yaml
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
 from rlcb.config import Override
-from rlcb.config.tree import Algo, Float, Int, Section
+from rlcb.config.tree import Algo, Float, Int, Mode, Section
 from rlcb.errors import UserError
 from rlcb.games import GAMES, game_name
 
@@ -49,7 +49,6 @@ def _as_folder(name: str) -> str:
     return name
 
 
-OneHostMode = Literal["sequential", "parallel"]
 Settings = Annotated[dict[str, Any], BeforeValidator(_as_paths)]
 Folder = Annotated[str, AfterValidator(_as_folder)]
 Game = Annotated[str, AfterValidator(game_name)]
@@ -61,7 +60,7 @@ class Variant(Section):
 
     name: Folder
     algo: Algo | None = None
-    mode: OneHostMode | None = None
+    mode: Mode | None = None
     config: str | None = None
     settings: Settings = Field(default_factory=dict)
 
@@ -80,7 +79,7 @@ class Suite(Section):
     output: str
     games: Annotated[tuple[Game, ...], BeforeValidator(_as_games)] | None = None
     algorithms: Annotated[tuple[Algo, ...], BeforeValidator(_as_list)] | None = None
-    modes: Annotated[tuple[OneHostMode, ...], BeforeValidator(_as_list)] | None = None
+    modes: Annotated[tuple[Mode, ...], BeforeValidator(_as_list)] | None = None
     runs: Annotated[tuple[Variant, ...], BeforeValidator(_as_list)] | None = None
     seeds: Annotated[tuple[Seed, ...], BeforeValidator(_as_list)] | None = None
     duration: Float | None = Field(None, gt=0)

@@ -18,7 +18,7 @@ from rlcb.runs.rundir import RunDir, refuse_unwritable
 from rlcb.suite.file import LOGS, Evaluation, Suite, Variant, load_suite
 from rlcb.training.budget import Budget
 
-# Settings that have a key of their own in a suite.
+# Settings that are said elsewhere in a suite.
 ELSEWHERE = {
     "algo": "algorithms or runs",
     "mode": "modes or runs",
@@ -26,8 +26,11 @@ ELSEWHERE = {
     "env.seed": "seeds",
     "training.duration": "duration",
     "training.total_timesteps": "total_timesteps",
+    "cluster.num_workers": "parallel.num_workers, or parallel.num_actors",
     **{path: "output" for path, _ in leaves() if path.startswith("logging.")},
 }
+# Settings that only several machines have.
+OF_NODES = {f"cluster.{name}" for name in ("nodes", "min_nodes", "interface", "run_id", "master_addr", "master_port")}
 # Settings in which a run may differ from the plan and still be the same experiment.
 MAY_DIFFER = {
     "training.duration",
@@ -91,7 +94,7 @@ def _remedy(path: str) -> str | None:
     """For what a configuration may hold, but the settings of a suite may not."""
     if path in ELSEWHERE:
         return f"the suite itself says this; use {ELSEWHERE[path]}"
-    if path.startswith("cluster."):
+    if path in OF_NODES:
         return "a suite runs on one machine; leave it out"
     return f"an old spelling; use {OLD_SPELLINGS[path]}" if path in OLD_SPELLINGS else None
 
@@ -133,8 +136,8 @@ def _job(suite: Suite, name: str, variant: Variant, game: str | None, seed: int 
     settings = {path: value for path, value in said.items() if value is not None} | asked
     overrides = [Override(path, value, f"settings.{path}:") for path, value in settings.items()]
     config = load_config(variant.config, overrides, cores=cores)
-    if config.mode == "cluster":
-        raise UserError("mode: cluster, but a suite runs on one machine; use parallel")
+    if config.num_nodes > 1:
+        raise UserError(f"cluster.nodes: {config.num_nodes}, but a suite runs on one machine; use 1")
     if suite.evaluation.levels != "train" and config.env.num_levels == 0:
         raise UserError(
             f"evaluation.levels: {suite.evaluation.levels}, but with env.num_levels 0 no level is unseen; use train"

@@ -52,8 +52,7 @@ class ActorLearner:
         self._steps = training.n_steps // self._length  # gradient steps per update
         self._max_lag = config.parallel.max_policy_lag
         self.policy = make_policy(config)
-        weight = len(self._actors) * ranks.size / crew.number
-        self._learner = make_learner(config, self.policy, ranks, weight=weight)
+        self._learner = make_learner(config, self.policy, ranks, batch_share=config.batch_size / ranks.size)
         self._scale = RewardScale() if training.reward_scaling else None
         self._batch = empty_rollout(self._length, self._n_envs * len(self._actors))
         self._slots = [[shared_rollout(self._length, self._n_envs) for _ in range(SLOTS)] for _ in self._actors]

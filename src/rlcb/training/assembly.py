@@ -36,7 +36,11 @@ def make_optimizer(config: Config, parameters: Tensor) -> Optimizer:
 
 
 def make_learner(
-    config: Config, policy: Policy, ranks: Ranks, optimizer: OptimizerOf | None = None, weight: float = 1.0
+    config: Config,
+    policy: Policy,
+    ranks: Ranks,
+    optimizer: OptimizerOf | None = None,
+    batch_share: float | None = None,
 ) -> Learner:
     return Learner(
         policy,
@@ -45,7 +49,7 @@ def make_learner(
         max_grad_norm=config.training.max_grad_norm,
         micro_batch_size=config.hardware.micro_batch_size or MICRO_BATCH_SIZES[config.model.arch],
         ranks=ranks,
-        weight=weight,
+        batch_share=batch_share,
     )
 
 

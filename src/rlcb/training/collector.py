@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ def empty_rollout(n_steps: int, n_envs: int) -> Rollout:
 
 
 class Collector:
-    """Owns the environments. `step` counts the steps of each of them."""
+    """Owns the environments. `step` counts the steps of each of them, and those that were left out."""
 
     def __init__(self, envs: ProcgenVectorEnv, policy: Policy, randomness: EnvRandomness, phases: Phases) -> None:
         self._envs = envs
@@ -36,9 +37,13 @@ class Collector:
         self._phases = phases
         self._obs = torch.from_numpy(envs.observe().copy())
         self.step = 0
+        self.taken = 0  # steps in the last rollout
 
-    def collect(self, rollout: Rollout, bootstrap: bool = True) -> list[Episode]:
-        """Fill the rollout; return the episodes that ended in it. `bootstrap`: with the value after the last step."""
+    def collect(
+        self, rollout: Rollout, bootstrap: bool = True, enough: Callable[[int], bool] | None = None
+    ) -> list[Episode]:
+        """Fill the rollout, or its beginning where so many steps are `enough`; return the episodes that ended in it.
+        `bootstrap`: with the value after the last step."""
         phases = self._phases
         n_steps = len(rollout.actions)
         noise = self._randomness.gumbel(self.step, n_steps, N_ACTIONS)
@@ -46,6 +51,9 @@ class Collector:
         rollout.obs[0].copy_(self._obs)
         phases.mark("other")
         for t in range(n_steps):
+            if enough is not None and enough(t):
+                self.step += n_steps - t  # their noise is left out, so that all environments stay at the same step
+                break
             actions, log_probs, values = self._policy.act(rollout.obs[t], noise[t])
             rollout.actions[t], rollout.log_probs[t], rollout.values[t] = actions, log_probs, values
             phases.mark("act")
@@ -55,14 +63,15 @@ class Collector:
             rollout.rewards[t] = torch.from_numpy(rewards)
             rollout.dones[t] = torch.from_numpy(dones)
             self.step += 1
+            self.taken = t + 1
             if "episode" in infos:
                 ended = np.flatnonzero(infos["_episode"])
                 returns, lengths = infos["episode"]["r"][ended].tolist(), infos["episode"]["l"][ended].tolist()
                 episodes += (Episode(*one, self.step) for one in zip(returns, lengths, strict=True))
             phases.mark("environment")
-        self._obs.copy_(rollout.obs[-1])
+        self._obs.copy_(rollout.obs[self.taken])
         if bootstrap:
-            rollout.values[-1] = self._policy.value(rollout.obs[-1])
+            rollout.values[self.taken] = self._policy.value(self._obs)
             phases.mark("act")
         return episodes
 

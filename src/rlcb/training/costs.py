@@ -9,14 +9,16 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from time import perf_counter
 from typing import NamedTuple
 
 from rlcb.config import Config, load_config
 from rlcb.cpu.allocator import keep_freed_memory
 from rlcb.cpu.threads import apply_threads, prepare_threads
-from rlcb.cpu.timing import seconds_per_call
 
-AT_LEAST_SECONDS = 1.0  # per piece
+AT_LEAST_SECONDS = 2.0
+AT_LEAST_UPDATES = 2
+STAND_STILL = 1e-9  # a learning rate that leaves the agent as it is
 
 
 class Costs(NamedTuple):
@@ -47,21 +49,53 @@ def measured(config_file: Path) -> Costs:
 
 def measure(config: Config) -> Costs:
     """With the rollouts and batches that one actor and one learner would have."""
-    from rlcb.cpu.phases import Phases
-    from rlcb.training.assembly import make_collector, make_learner, make_policy
-    from rlcb.training.collector import empty_rollout
-    from rlcb.training.ranks import Alone
-
     assert config.crew is not None
     n_envs, length = config.crew.envs_each, config.batch_size // config.num_envs
-    policy = make_policy(config)
-    learner = make_learner(config, policy, Alone())
-    collector, _ = make_collector(config, slice(0, n_envs), policy, Phases())
-    rollout = empty_rollout(length, n_envs)
-    play = seconds_per_call(lambda: collector.collect(rollout, bootstrap=False), AT_LEAST_SECONDS)
-    learn = seconds_per_call(lambda: learner.learn(rollout, lambda epoch: rollout.actions, 1e-9), AT_LEAST_SECONDS)
-    collector.close()
-    return Costs(play / (n_envs * length), learn / (n_envs * length))
+    trial = Trial(config, n_envs, length)
+    seconds = _mean(trial.updates(AT_LEAST_SECONDS))
+    trial.close()
+    # An actor asks for no value after its last step.
+    play = seconds["environment"] + seconds["other"] + seconds["act"] * length / (length + 1)
+    return Costs(play / (n_envs * length), config.training.n_epochs * seconds["learn"] / (n_envs * length))
+
+
+class Trial:
+    """One process whose updates are `length` steps of so many environments and one gradient step from them, as training
+    does them. The first one is behind it."""
+
+    def __init__(self, config: Config, n_envs: int, length: int) -> None:
+        from rlcb.cpu.phases import Phases
+        from rlcb.training.lockstep import Lockstep
+        from rlcb.training.ranks import Alone
+
+        training = {"n_steps": length, "batch_size": n_envs * length, "n_epochs": 1}
+        alone = config.model_copy(
+            update={
+                "mode": "sequential",
+                "env": config.env.model_copy(update={"num_envs": n_envs}),
+                "training": config.training.model_copy(update=training),
+            }
+        )
+        self._phases = Phases()
+        self._run = Lockstep(alone, Alone(), self._phases)
+        self._run.update(STAND_STILL)
+
+    def updates(self, at_least: float) -> list[dict[str, float]]:
+        """Seconds by phase of each."""
+        self._phases.mark("wait")  # until now
+        self._phases.take()
+        taken: list[dict[str, float]] = []
+        begin = perf_counter()
+        while len(taken) < AT_LEAST_UPDATES or perf_counter() - begin < at_least:
+            taken.append(self._run.update(STAND_STILL).phases["worker_0"])
+        return taken
+
+    def close(self) -> None:
+        self._run.close()
+
+
+def _mean(taken: list[dict[str, float]]) -> dict[str, float]:
+    return {name: sum(one[name] for one in taken) / len(taken) for name in taken[0]}
 
 
 def main() -> None:

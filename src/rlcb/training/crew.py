@@ -15,6 +15,7 @@ import torch.multiprocessing as multiprocessing
 
 from rlcb.cpu.threads import apply_threads
 from rlcb.errors import TrainingFailed
+from rlcb.training import server
 from rlcb.training.lifeline import live_with_parent
 from rlcb.training.signals import HANDLED
 
@@ -51,7 +52,7 @@ class Crew:
     ) -> None:
         self._work, self._arguments, self._name, self._timeout = work, arguments, name, timeout
         self._processes = multiprocessing.get_context("forkserver")
-        self._processes.set_forkserver_preload(["rlcb.training.warm"])  # members share what it has loaded
+        server.start()
         self.replaced = 0
         self._early: tuple[list[tuple[int, Any]], list[int]] = ([], [])
         self._failed_starts = 0  # in a row

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+from rlcb.cpu.memory import NOWHERE, Usage
+
 PhasesOfProcesses = dict[str, dict[str, float]]  # process ("worker_0", "actor_3") -> phase -> seconds
 
 
@@ -24,6 +26,7 @@ class Report:
     timesteps: int
     skipped: int  # gradient steps left out so far because they were not finite
     replaced: int = 0  # processes that died or froze so far, and were replaced
+    elsewhere: Usage = NOWHERE  # of other machines
 
 
 class Execution(Protocol):

@@ -149,6 +149,8 @@ class Hogwild:
             self._listen()
         counted, self._done = self._done, []
         together = self._ranks.size > 1  # all nodes report, or none
+        if together:
+            self._average()  # there is one checkpoint
         return self._merged(counted, self._workers()) if counted or together else None
 
     def state(self) -> dict[str, Any]:
@@ -163,8 +165,10 @@ class Hogwild:
             for worker in replaced:
                 if worker not in parts:
                     crew.send(worker, STATE)
+        begun = torch.tensor(float(self._begun), dtype=torch.float64)
+        self._ranks.sum(begun)
         return {
-            "begun": self._begun,
+            "begun": int(begun),  # on all nodes
             **self._learner.state(),
             "skipped": self._learner.skipped + sum(self._skipped),
             "reward_moments": self._common.reward_moments.sum(0),
@@ -172,7 +176,7 @@ class Hogwild:
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        self._begun, self._envs = state["begun"], state["envs"]
+        self._begun, self._envs = state["begun"] // self._ranks.size, state["envs"]
         self._learner.load(state)
         self._moments_before = state["reward_moments"].clone()
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import multiprocessing
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -14,40 +14,39 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from uuid import uuid4
 
-from rlcb.cluster.network import address_on, is_here, watch
+from rlcb.cluster.network import address_on, watch
 from rlcb.config import Config
 from rlcb.errors import TrainingFailed
+from rlcb.runs.files import write_atomically
 from rlcb.runs.rundir import RunDir
+from rlcb.training import server
 from rlcb.training.ranks import STORE_FILE, STORE_HOST
-from rlcb.training.signals import StopSignal
+from rlcb.training.signals import StopFile, StopSignal
 
 SHUTDOWN_SECONDS = 5  # for ranks that are left when one is lost; whoever is frozen does not use them
 PARTING_SECONDS = 10  # for nodes that end together to say so to each other
 KEEP_ALIVE = {"keep_alive_interval": 5, "keep_alive_max_attempt": 3}  # a node is gone after so many silent intervals
 
 
-def launch(config: Config, run: RunDir, stop: StopSignal) -> int:
-    """Run until the ranks say that it is over; return the exit code."""
+def launch(config: Config, run: RunDir, stop: StopSignal, leads: bool = True) -> int:
+    """Run until the ranks say that it is over; return the exit code. The node that `leads` is where the others meet."""
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.elastic.rendezvous import RendezvousError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-    from rlcb.training.lockstep import Lockstep
-    from rlcb.training.rank import EXECUTIONS
     from rlcb.training.rank import main as rank
 
     logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)  # we say what happened in our own lines
-    plays = EXECUTIONS[config.algo] is Lockstep  # others have a crew that does
-    multiprocessing.set_forkserver_preload(["rlcb.training.warm" if plays else "rlcb.training.ready"])
+    server.start()
     nodes = config.num_nodes
     with tempfile.TemporaryDirectory(prefix="rlcb-") as folder:
         handoff = Handoff(Path(folder), nodes)
         stop.then(handoff.forward)
-        meeting = _among_nodes(config, run, handoff) if nodes > 1 else _alone(folder, handoff)
+        meeting = _among_nodes(config, run, handoff, leads) if nodes > 1 else _alone(folder, handoff)
         settings = LaunchConfig(
             min_nodes=min(nodes, config.cluster.min_nodes or nodes),
             max_nodes=nodes,
@@ -85,7 +84,7 @@ def _alone(folder: str, handoff: Handoff) -> dict[str, Any]:
     }
 
 
-def _among_nodes(config: Config, run: RunDir, handoff: Handoff) -> dict[str, Any]:
+def _among_nodes(config: Config, run: RunDir, handoff: Handoff, leads: bool) -> dict[str, Any]:
     """Several: they meet at the first node's address, and talk over the interface that leads there."""
     from rlcb.cluster import rendezvous
 
@@ -96,12 +95,12 @@ def _among_nodes(config: Config, run: RunDir, handoff: Handoff) -> dict[str, Any
     handoff.environment = {STORE_HOST: f"{cluster.master_addr}:{cluster.master_port}"}
     if interface:
         handoff.environment["GLOO_SOCKET_IFNAME"] = interface
-    if not is_here(cluster.master_addr):
+    if not leads:
 
         def lost() -> None:
             handoff.end_others(-1)
             print(f"error: {_lost_meeting(config, run, None)}", file=sys.stderr, flush=True)
-            os._exit(1)
+            handoff.end(1)
 
         watch(cluster.master_addr, cluster.master_port, config.timeout, lost)
     place = f"{run.root.resolve()} {cluster.master_addr} {cluster.master_port}"
@@ -109,7 +108,7 @@ def _among_nodes(config: Config, run: RunDir, handoff: Handoff) -> dict[str, Any
         "run_id": cluster.run_id or hashlib.sha256(place.encode()).hexdigest()[:16],
         "rdzv_backend": rendezvous.BACKEND,
         "rdzv_endpoint": f"{cluster.master_addr}:{cluster.master_port}",
-        "rdzv_configs": {"is_host": is_here(cluster.master_addr), "read_timeout": config.timeout, **KEEP_ALIVE},
+        "rdzv_configs": {"is_host": leads, "read_timeout": config.timeout, **KEEP_ALIVE},
         "local_addr": address,
     }
 
@@ -133,30 +132,40 @@ def _again(run: RunDir) -> str:
 
 
 class Handoff:
-    """A folder through which signals reach the ranks: those that run, and those that are just being started."""
+    """A folder through which the launcher and its ranks hear of each other."""
 
     def __init__(self, folder: Path, nodes: int = 1) -> None:
         self.folder, self._nodes = folder, nodes
         self.environment: dict[str, str] = {}  # for the ranks; the server that forks them may be older than this run
+        self.directory = Path.cwd()  # likewise
 
-    def here_is(self, rank: int) -> int | None:
-        """A rank that has found the others says who it is, and hears whether it should stop at once."""
+    def here_is(self, rank: int) -> None:
+        """A rank that has found the others says who it is."""
         (self.folder / f"rank_{rank}").write_text(str(os.getpid()))
-        stop = self.folder / "stop"
-        return int(stop.read_text()) if stop.exists() else None
+
+    @property
+    def stop(self) -> StopFile:
+        """The ranks' side of `forward`: those that run see it, and those that are just being started."""
+        return StopFile(self.folder / "stop")
 
     def forward(self, number: int) -> None:
-        (self.folder / "stop").write_text(str(number))
-        told = self._send(number, self.folder.glob("rank_*"))
+        write_atomically(self.folder / "stop", str(number).encode())
         if self._nodes > 1:
-            threading.Thread(target=self._end_after_ranks, args=(number, told), daemon=True).start()
+            threading.Thread(target=self._end_after_ranks, args=(number,), daemon=True).start()
 
-    def _end_after_ranks(self, number: int, told: int) -> None:
+    def _end_after_ranks(self, number: int) -> None:
         """Torch's launcher would go on to wait for other nodes to come back."""
+        parting = 0
         while self._send(0, self.folder.glob("rank_*")):
+            parting = PARTING_SECONDS
             time.sleep(0.5)
-        time.sleep(PARTING_SECONDS if told else 0)
-        os._exit(128 + number)
+        time.sleep(parting)
+        self.end(128 + number)
+
+    def end(self, code: int) -> NoReturn:
+        """At once, from whichever thread."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        os._exit(code)
 
     def end_others(self, rank: int) -> None:
         """One is lost, so all are to start again: now, and not when torch has waited for the one that is frozen."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
+from rlcb.cpu.memory import NOWHERE, Usage
 from rlcb.training.execution import Execution, PhasesOfProcesses, Report
 from rlcb.training.merging import join_envs, merge_metrics
 from rlcb.training.ranks import Together
-from rlcb.training.signals import StopSignal
+from rlcb.training.signals import Stop
 
 STARTED, UPDATE, SETTLE, STATE, CLOSE = range(5)
 
@@ -15,7 +17,7 @@ STARTED, UPDATE, SETTLE, STATE, CLOSE = range(5)
 class Leader:
     """Rank 0's side. Ranks load their checkpoint by themselves."""
 
-    def __init__(self, mine: Execution, ranks: Together, stop: StopSignal) -> None:
+    def __init__(self, mine: Execution, ranks: Together, stop: Stop) -> None:
         self._mine, self._ranks, self._stop = mine, ranks, stop
 
     def started(self) -> list[int]:
@@ -44,23 +46,25 @@ class Leader:
         self._mine.close()
 
     def _merged(self, report: Report) -> Report:
-        gathered = _gather(report, self._ranks, self._stop)
-        reports: list[Report] = [theirs for theirs, _, _ in gathered]
-        for _, _, signal in gathered:
-            self._stop.received = self._stop.received or signal  # one rank's signal is enough
+        gathered = _gather(report, self._ranks, self._stop, NOWHERE)
+        reports = [theirs.report for theirs in gathered]
+        for theirs in gathered:
+            self._stop.received = self._stop.received or theirs.signal  # one rank's signal is enough
         return Report(
             metrics=merge_metrics([theirs.metrics for theirs in reports]),
             # In the order of time, then of environments, as one rank would report them.
             episodes=sorted((e for theirs in reports for e in theirs.episodes), key=lambda episode: episode.step),
-            phases=_without_waiting(reports, [exchanges for _, exchanges, _ in gathered]),
+            phases=_without_waiting(reports, [theirs.exchanges for theirs in gathered]),
             timesteps=sum(theirs.timesteps for theirs in reports),
             skipped=report.skipped,  # the same on all ranks: they skip together
             replaced=sum(theirs.replaced for theirs in reports),
+            elsewhere=Usage(*map(sum, zip(*(theirs.usage for theirs in gathered), strict=True))),
         )
 
 
-def follow(mine: Execution, ranks: Together, stop: StopSignal) -> None:
-    """The other ranks' side: do what rank 0 says until it says that this was all."""
+def follow(mine: Execution, ranks: Together, stop: Stop, usage: Callable[[], Usage]) -> None:
+    """The other ranks' side: do what rank 0 says until it says that this was all. `usage` is of this rank's machine,
+    where no other rank tells it."""
     while True:
         command, number = ranks.told(2)
         if command == CLOSE:
@@ -74,11 +78,20 @@ def follow(mine: Execution, ranks: Together, stop: StopSignal) -> None:
         else:
             report = mine.update(number) if command == UPDATE else mine.settle()
             if report is not None:
-                _gather(report, ranks, stop)
+                _gather(report, ranks, stop, usage())
 
 
-def _gather(report: Report, ranks: Together, stop: StopSignal) -> list[tuple[Report, list[float], int | None]]:
-    return ranks.gather((report, ranks.take_exchanges(), stop.received))
+class Told(NamedTuple):
+    """What rank 0 hears of every rank after an update."""
+
+    report: Report
+    exchanges: list[float]  # seconds of each
+    signal: int | None
+    usage: Usage
+
+
+def _gather(report: Report, ranks: Together, stop: Stop, usage: Usage) -> list[Told]:
+    return ranks.gather(Told(report, ranks.take_exchanges(), stop.received, usage))
 
 
 def _without_waiting(reports: list[Report], exchanges: list[list[float]]) -> PhasesOfProcesses:

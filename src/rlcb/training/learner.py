@@ -30,16 +30,17 @@ class Learner:
         max_grad_norm: float,
         micro_batch_size: int,
         ranks: Ranks,
-        weight: float = 1.0,
+        batch_share: float | None = None,
     ) -> None:
-        """`weight` is this rank's share of the samples against an equal share: 1 where all have as many."""
+        """`batch_share` is how many samples of a minibatch every rank would have if all had as many; None: they do.
+        Whoever has more weighs more."""
         self._policy = policy
         self._algorithm = algorithm
-        self._flat = FlatParameters(policy, extra=2)
+        self._flat = FlatParameters(policy, extra=3)
         self.optimizer = optimizer(self._flat.parameters)
         self._max_grad_norm = max_grad_norm
         self._micro_batch_size = micro_batch_size
-        self._ranks, self._weight = ranks, weight
+        self._ranks, self._batch_share = ranks, batch_share
         self.skipped = 0
         self._skipped_in_a_row = 0
 
@@ -59,35 +60,38 @@ class Learner:
             group["lr"] = learning_rate
         totals: Tensor | None = None
         names: list[str] = []
-        steps = 0
         for batch in self._algorithm.minibatches(rollout, shuffle, self._ranks):
-            metrics = self._gradient(batch)
+            weight = 1.0 if self._batch_share is None else len(batch) / self._batch_share
+            metrics = self._gradient(batch, weight)
             if self._enough():
                 break
             metrics["grad_norm"] = self._step()
             names = list(metrics)
-            values = torch.stack(list(metrics.values()))
+            values = weight * torch.stack([*metrics.values(), torch.tensor(1.0)])
             totals = values if totals is None else totals + values
-            steps += 1
         if totals is None:
             return {}
-        totals *= self._weight / steps
         self._ranks.mean(totals)
-        return _readable(dict(zip(names, totals.tolist(), strict=True)))
+        *means, weights = totals.tolist()
+        return _readable({name: mean / weights for name, mean in zip(names, means, strict=True)})
 
-    def _gradient(self, batch: Batch) -> dict[str, Tensor]:
+    def _gradient(self, batch: Batch, weight: float) -> dict[str, Tensor]:
         """Leave the mean gradient over all samples of all ranks in place; return this rank's metrics."""
         self._flat.message.zero_()
         metrics: dict[str, Tensor] = {}
         for part, share in batch.split(self._micro_batch_size):
             loss, parts = self._algorithm.loss(self._policy, part)
-            (loss * (share * self._weight)).backward()  # type: ignore[no-untyped-call]
+            (loss * (share * weight)).backward()  # type: ignore[no-untyped-call]
             for name, value in {"loss": loss.detach(), **parts}.items():
                 value = value.detach() * share
                 metrics[name] = metrics[name] + value if name in metrics else value
-        self._flat.extra[0] = metrics["loss"] * self._weight
-        self._flat.extra[1] = metrics.get("approx_kl", 0.0) * self._weight
+        self._flat.extra[0] = metrics["loss"] * weight
+        self._flat.extra[1] = metrics.get("approx_kl", 0.0) * weight
+        self._flat.extra[2] = weight
         self._ranks.mean(self._flat.message)
+        mean_weight = float(self._flat.extra[2])
+        if mean_weight != 1.0:  # some ranks brought fewer samples than were due
+            self._flat.message /= mean_weight
         return metrics
 
     def _enough(self) -> bool:

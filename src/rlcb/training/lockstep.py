@@ -16,6 +16,7 @@ from rlcb.training.collector import empty_rollout
 from rlcb.training.execution import Report
 from rlcb.training.ranks import Alone, Ranks
 from rlcb.training.reward_scaling import DiscountedReturns, RewardScale
+from rlcb.training.straggler import StragglerCut
 
 
 class Lockstep:
@@ -35,7 +36,10 @@ class Lockstep:
         if averages:  # each rank learns by itself between two averages
             self._learner = make_learner(config, self.policy, Alone())
         else:
-            self._learner = make_learner(config, self.policy, ranks, weight=self._weight)
+            self._learner = make_learner(config, self.policy, ranks, batch_share=config.batch_size / ranks.size)
+        minibatches = config.rollout_size // config.batch_size
+        cuts = config.cuts_stragglers
+        self._cut = StragglerCut(ranks.count, ranks.size, self._n_steps, minibatches) if cuts else None
         self._collector, self._randomness = make_collector(config, self._part, self.policy, self._phases)
         self._rollout = empty_rollout(self._n_steps, self._n_envs)
         self._returns = DiscountedReturns(training.gamma, self._n_envs)
@@ -46,14 +50,19 @@ class Lockstep:
 
     def update(self, learning_rate: float) -> Report:
         """Collect one rollout and learn from it."""
-        episodes = self._collector.collect(self._rollout)
+        episodes = self._collector.collect(self._rollout, enough=self._cut)
+        rollout = self._rollout.first(self._collector.taken)
+        if self._cut:
+            self._cut.finish()
         if self._scale:
-            moments = self._returns.moments(self._rollout)
+            moments = self._returns.moments(rollout)
             self._ranks.sum(moments)
             self._scale.moments += moments
-            self._scale.apply(self._rollout.rewards)
+            self._scale.apply(rollout.rewards)
         self._phases.mark("other")
-        metrics = self._learner.learn(self._rollout, self._shuffle, learning_rate)
+        metrics = self._learner.learn(rollout, self._shuffle, learning_rate)
+        if self._cut:
+            metrics["left_out_count"] = self._n_envs * self._n_steps - rollout.actions.numel()
         self._update += 1
         self._phases.mark("learn")
         if self._average_every and self._update % self._average_every == 0:
@@ -62,12 +71,12 @@ class Lockstep:
             metrics,
             episodes,
             {f"worker_{self._ranks.index}": self._phases.take()},
-            self._n_envs * self._n_steps,
+            rollout.actions.numel(),
             self._learner.skipped,
         )
 
     def _shuffle(self, epoch: int) -> Tensor:
-        return self._randomness.order(self._update, epoch, self._n_steps)
+        return self._randomness.order(self._update, epoch, self._collector.taken)
 
     def settle(self) -> None:
         """Between two updates nothing is under way; ranks that step by themselves agree: there is one checkpoint."""

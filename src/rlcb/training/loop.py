@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import Any
 
 from rlcb.config import Config
-from rlcb.cpu.memory import MemoryWatch, tree_cpu_seconds
+from rlcb.cpu.memory import MemoryWatch
 from rlcb.cpu.phases import PHASES
 from rlcb.errors import TrainingFailed
 from rlcb.runs.checkpoint import save_checkpoint
@@ -22,7 +22,7 @@ from rlcb.training.budget import Budget
 from rlcb.training.execution import Execution, PhasesOfProcesses, Report
 from rlcb.training.merging import add_phases
 from rlcb.training.progress import Progress
-from rlcb.training.signals import StopSignal
+from rlcb.training.signals import Stop
 
 FINAL_FPS_UPDATES = 10  # the last FPS is taken over so many updates
 
@@ -46,16 +46,16 @@ class Training:
         self._execution, self._log, self._progress, self._memory = execution, log, progress, memory
         self._threads, self._restarts = threads, restarts
         self.updates = self.timesteps = self.skipped = 0
-        self._seconds_before = self._cpu_before = 0.0
+        self._seconds_before = self._cpu_before = self._cpu_elsewhere = 0.0
         self._started = datetime.now().astimezone().isoformat(timespec="seconds")
         self._rewards = RewardTally()
         self._phases: PhasesOfProcesses = {}
         self._recent: deque[tuple[int, float]] = deque(maxlen=FINAL_FPS_UPDATES + 1)  # (timesteps, seconds)
 
-    def run(self, stop: StopSignal) -> Summary:
+    def run(self, stop: Stop) -> Summary:
         self._log.begin(self._config)
         self._begin = self._saved_at = perf_counter()
-        self._cpu_begin = tree_cpu_seconds(self._memory.root)
+        self._cpu_begin = self._memory.usage.cpu_seconds
         self._recent.append((self.timesteps, self.seconds))
         status = "finished"
         while not self._budget.spent(self.timesteps, self.seconds):
@@ -95,6 +95,7 @@ class Training:
     def _count(self, report: Report) -> None:
         self.timesteps += report.timesteps
         self.skipped = report.skipped
+        self._memory.elsewhere, self._cpu_elsewhere = report.elsewhere
         for episode in report.episodes:
             self._rewards.add(episode.reward, episode.length)
         self._phases = add_phases([self._phases, report.phases])
@@ -106,7 +107,7 @@ class Training:
 
     @property
     def _cpu_seconds(self) -> float:
-        return self._cpu_before + tree_cpu_seconds(self._memory.root) - self._cpu_begin
+        return self._cpu_before + self._memory.usage.cpu_seconds - self._cpu_begin + self._cpu_elsewhere
 
     def _record(self, report: Report) -> None:
         record: dict[str, Any] = {

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rlcb.config import Config
+from rlcb.cpu.memory import NOWHERE, MemoryWatch, Usage
 from rlcb.cpu.phases import Phases
 from rlcb.cpu.threads import apply_threads, threads_of
 from rlcb.errors import PeerLost, TrainingFailed
@@ -18,7 +21,7 @@ from rlcb.training.leader import Leader, follow
 from rlcb.training.lifeline import live_with_parent
 from rlcb.training.lockstep import Lockstep
 from rlcb.training.ranks import Together
-from rlcb.training.signals import StopSignal
+from rlcb.training.signals import Stop
 from rlcb.training.train import newest_checkpoint, run_loop
 
 if TYPE_CHECKING:
@@ -31,39 +34,51 @@ def main(config: Config, handoff: Handoff) -> int | str:
     """Returns the exit code of the run, or why it failed: in rank 0, which knows. Whoever ends otherwise is lost."""
     index = int(os.environ["RANK"])
     os.environ.update(handoff.environment)
-    os.setsid()  # Ctrl-C goes to the launcher alone, which passes it on
+    os.chdir(handoff.directory)
     launcher = live_with_parent(f"rlcb-rank-{index}")
-    with StopSignal() as stop:
-        try:
-            return _take_part(config, handoff, stop, launcher)
-        except TrainingFailed as failure:
-            # All ranks come to this together, and a restart would come to it again.
-            return str(failure)
-        except PeerLost as lost:
-            print(f"{config.rank_name} {index}: lost the others ({lost})", file=sys.stderr, flush=True)
-            handoff.end_others(index)
-        except Exception:
-            traceback.print_exc()
-        sys.exit(1)
+    phases, stop = Phases(), handoff.stop
+    try:
+        with Together(phases, config.timeout, config.compresses) as ranks:
+            handoff.here_is(ranks.index)
+            take_part(config, RunDir.of(config), ranks, phases, stop, launcher)
+        return stop.exit_code
+    except TrainingFailed as failure:
+        # All ranks come to this together, and a restart would come to it again.
+        return str(failure)
+    except PeerLost as lost:
+        print(f"{config.rank_name} {index}: lost the others ({lost})", file=sys.stderr, flush=True)
+        handoff.end_others(index)
+    except Exception:
+        traceback.print_exc()
+    sys.exit(1)
 
 
-def _take_part(config: Config, handoff: Handoff, stop: StopSignal, launcher: int) -> int:
-    threads, phases, run = threads_of(config), Phases(), RunDir.of(config)
+def take_part(config: Config, run: RunDir, ranks: Together, phases: Phases, stop: Stop, launcher: int) -> None:
+    """Until the run is over. `launcher` is the process above all others of the run on this machine."""
+    threads = threads_of(config)
     apply_threads(threads.number)
-    with Together(phases, config.timeout, config.compresses) as ranks:
-        stop.received = stop.received or handoff.here_is(ranks.index)
-        _refuse_if_different(config, ranks)
-        execution = EXECUTIONS[config.algo](config, ranks, phases)
-        # All ranks find the same: nobody saves before everybody has taken part in an update.
-        checkpoint = newest_checkpoint(run, warn=ranks.index == 0)
-        if checkpoint:
-            execution.load(checkpoint["execution"])
-        if ranks.index:
-            follow(execution, ranks, stop)
-        else:
-            restarts = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
-            run_loop(config, run, Leader(execution, ranks, stop), checkpoint, stop, threads, launcher, restarts)
-    return stop.exit_code
+    _refuse_if_different(config, ranks)
+    execution = EXECUTIONS[config.algo](config, ranks, phases)
+    # All ranks find the same: nobody saves before everybody has taken part in an update.
+    checkpoint = newest_checkpoint(run, warn=ranks.index == 0)
+    if checkpoint:
+        execution.load(checkpoint["execution"])
+    if ranks.index:
+        with _usage(launcher) as usage:
+            follow(execution, ranks, stop, usage)
+    else:
+        restarts = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+        run_loop(config, run, Leader(execution, ranks, stop), checkpoint, stop, threads, launcher, restarts)
+
+
+@contextmanager
+def _usage(launcher: int) -> Iterator[Callable[[], Usage]]:
+    """Of another node than rank 0's, told by its first rank; the others have nothing to tell."""
+    if os.environ["GROUP_RANK"] == "0" or os.environ["LOCAL_RANK"] != "0":
+        yield lambda: NOWHERE
+        return
+    with MemoryWatch(launcher) as watch:
+        yield lambda: watch.usage
 
 
 def _refuse_if_different(config: Config, ranks: Together) -> None:

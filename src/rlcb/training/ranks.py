@@ -30,6 +30,9 @@ class Ranks(Reduction, Protocol):
     index: int
     size: int
 
+    def count(self, more: int) -> int:
+        """Add to a number that all ranks share; return it. Nobody waits."""
+
 
 class Alone:
     """One process: there is nobody to add up with."""
@@ -42,6 +45,9 @@ class Alone:
     def mean(self, values: Tensor, wide: bool = False) -> None:
         pass
 
+    def count(self, more: int) -> int:
+        return 0
+
 
 class Together:
     """The ranks that torch's launcher has started, over gloo. A rank that does not answer in time is lost."""
@@ -53,9 +59,13 @@ class Together:
         self._exchanges: list[float] = []
         # The first to arrive waits for the others to have imported everything; after that, nobody is late.
         with self._peers():
-            store = _store(self.size)
+            self._store = _store(self.size)
             dist.init_process_group(
-                "gloo", store=store, rank=self.index, world_size=self.size, timeout=timedelta(seconds=START_SECONDS)
+                "gloo",
+                store=self._store,
+                rank=self.index,
+                world_size=self.size,
+                timeout=timedelta(seconds=START_SECONDS),
             )
             dist.barrier()
             self._group = dist.new_group(timeout=timedelta(seconds=timeout))
@@ -84,6 +94,10 @@ class Together:
             return
         self.sum(values)
         values /= self.size
+
+    def count(self, more: int) -> int:
+        with self._peers():
+            return int(self._store.add("count", more))
 
     def take_exchanges(self) -> list[float]:
         """Seconds of every exchange since the last take. The last rank to arrive does not wait, so the shortest time
@@ -128,13 +142,26 @@ class Together:
 
 def _store(size: int) -> Any:
     """What belongs to an earlier start of the ranks is not found again."""
-    timeout = timedelta(seconds=START_SECONDS)
+    restart = os.environ["TORCHELASTIC_RESTART_COUNT"]
     if STORE_FILE in os.environ:
-        restart = os.environ["TORCHELASTIC_RESTART_COUNT"]
         store = dist.FileStore(f"{os.environ[STORE_FILE]}.{restart}", size)  # type: ignore[attr-defined]
-        store.set_timeout(timeout)
+        store.set_timeout(timedelta(seconds=START_SECONDS))
         return store
-    host, _, port = os.environ[STORE_HOST].rpartition(":")
-    meeting = dist.TCPStore(host, int(port), is_master=False, timeout=timeout)  # type: ignore[attr-defined]
-    # The launchers agree on a new port at every start. Nobody listens there, but it names the start.
-    return dist.PrefixStore(f"ranks/{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}", meeting)  # type: ignore[attr-defined]
+    # Our launchers agree on a new port at every start. Nobody listens there, but it names the start.
+    start = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}/{restart}/{size}"
+    return dist.PrefixStore(f"ranks/{start}", meeting_store())  # type: ignore[attr-defined]
+
+
+def meeting_store() -> Any:
+    """The launchers' own: ours at an address that we chose, torchrun's where it says."""
+    torchruns = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+    host, _, port = os.environ.get(STORE_HOST, torchruns).rpartition(":")
+    nobody_listens = STORE_HOST not in os.environ and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
+    return dist.TCPStore(  # type: ignore[attr-defined]
+        host,
+        int(port),
+        is_master=nobody_listens and os.environ["RANK"] == "0",
+        timeout=timedelta(seconds=START_SECONDS),
+        wait_for_workers=False,
+        multi_tenant=True,
+    )

@@ -1,26 +1,47 @@
 """Ctrl-C, SIGTERM, and SIGUSR1 from a scheduler: the first asks the run to end after this update, the second ends it at
-once."""
+once.
+
+Schedulers signal every process of a job. Of a run in several processes only the launcher listens (`deaf`), and it
+leaves the signal's number where the ranks look (`StopFile`).
+"""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from time import monotonic
 from types import FrameType, TracebackType
 
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+SAME_SECONDS = 1.0  # what comes so soon is the same signal, from the scheduler and passed on by a parent
 
 
-class StopSignal:
+class Stop:
     """`received` is the number of the signal, or None."""
 
+    received: int | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """As shells count: 130 for Ctrl-C, 143 for SIGTERM, 138 for SIGUSR1."""
+        return 128 + self.received if self.received else 0
+
+
+class StopSignal(Stop):
+    """The signals of this process, for as long as it is entered."""
+
     def __init__(self) -> None:
-        self.received: int | None = None
+        self._at = 0.0
         self._tell: Callable[[int], None] = lambda number: None
 
     def then(self, tell: Callable[[int], None]) -> None:
-        """Call this with every signal as well."""
+        """Call this with the signal as well, now if it was there before."""
         self._tell = tell
+        if self.received is not None:
+            tell(self.received)
 
     def __enter__(self) -> StopSignal:
         self._before = {number: signal.signal(number, self._handle) for number in HANDLED}
@@ -32,13 +53,38 @@ class StopSignal:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    @property
-    def exit_code(self) -> int:
-        """As shells count: 130 for Ctrl-C, 143 for SIGTERM, 138 for SIGUSR1."""
-        return 128 + self.received if self.received else 0
-
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        self._tell(number)
-        if self.received is not None:
+        if self.received is None:
+            self.received, self._at = number, monotonic()
+            self._tell(number)
+        elif monotonic() - self._at > SAME_SECONDS:
             os._exit(128 + number)
-        self.received = number
+
+
+class StopFile(Stop):
+    """What another process was told: it leaves the signal's number in a file."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._number: int | None = None
+
+    @property
+    def received(self) -> int | None:
+        if self._number is None:
+            with suppress(FileNotFoundError):
+                self._number = int(self._file.read_text())
+        return self._number
+
+    @received.setter
+    def received(self, number: int | None) -> None:
+        self._number = number
+
+
+@contextmanager
+def deaf() -> Iterator[None]:
+    """Processes that are started meanwhile, and theirs, never get these signals. Ours wait until the end."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import yaml
 
 from rlcb.cluster.network import is_here
+from rlcb.cluster.torchrun import under_torchrun
 from rlcb.config import Config
 from rlcb.cpu.machine import physical_cores
 from rlcb.cpu.memory import MemoryWatch
@@ -24,28 +27,24 @@ from rlcb.training.lockstep import Lockstep
 from rlcb.training.loop import Training
 from rlcb.training.progress import Progress, header
 from rlcb.training.ranks import Alone
-from rlcb.training.signals import StopSignal
+from rlcb.training.signals import Stop, StopSignal
 
 
-def train(config: Config, *, resume: bool = False, overwrite: bool = False) -> int:
-    """Train, print, and return the exit code."""
+def train(config: Config, *, resume: bool = False, overwrite: bool = False, node: int | None = None) -> int:
+    """Train, print, and return the exit code. `node` is the number of this one: the first, 0, looks after the run's
+    directory. Where nobody says, that is the one which has the address at which they meet."""
     run = RunDir.of(config)
-    if config.num_nodes > 1 and not is_here(config.cluster.master_addr):
+    if under_torchrun():
+        from rlcb.training.as_rank import train_as_rank
+
+        return train_as_rank(config, run, resume=resume, overwrite=overwrite)
+    first = is_here(config.cluster.master_addr) if node is None else node == 0
+    if config.num_nodes > 1 and not first:
         from rlcb.training.launch import launch
 
-        with StopSignal() as stop:  # the first node looks after the run's directory
-            return launch(config, run, stop)
-    if not (resume or overwrite):
-        run.refuse_if_taken()
-    with run.create(), StopSignal() as stop:
-        checkpoint = newest_checkpoint(run) if resume else None
-        if resume and checkpoint is None:
-            print(f"Note: no checkpoint in {run.checkpoints} yet; the run starts at step 0", file=sys.stderr)
-        if checkpoint is not None:
-            _refuse_if_spent(budget_of(config), run, checkpoint["progress"])
-        if overwrite:
-            run.clear()
-        write_atomically(run.config_file, config_text(config).encode())
+        with StopSignal() as stop:
+            return launch(config, run, stop, leads=False)
+    with prepared(config, run, resume=resume, overwrite=overwrite) as checkpoint, StopSignal() as stop:
         if config.mode != "sequential":
             return _train_in_parallel(config, run, stop)
         threads = threads_of(config)
@@ -55,6 +54,23 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False) -> i
             execution.load(checkpoint["execution"])
         run_loop(config, run, execution, checkpoint, stop, threads, root=os.getpid())
         return stop.exit_code
+
+
+@contextmanager
+def prepared(config: Config, run: RunDir, *, resume: bool, overwrite: bool) -> Iterator[dict[str, Any] | None]:
+    """The run's directory, ours while this lasts; gives the checkpoint to go on from."""
+    if not (resume or overwrite):
+        run.refuse_if_taken()
+    with run.create():
+        checkpoint = newest_checkpoint(run) if resume else None
+        if resume and checkpoint is None:
+            print(f"Note: no checkpoint in {run.checkpoints} yet; the run starts at step 0", file=sys.stderr)
+        if checkpoint is not None and run.is_summed_up():
+            _refuse_if_spent(budget_of(config), run, checkpoint["progress"])
+        if overwrite:
+            run.clear()
+        write_atomically(run.config_file, config_text(config).encode())
+        yield checkpoint
 
 
 def _train_in_parallel(config: Config, run: RunDir, stop: StopSignal) -> int:
@@ -89,7 +105,7 @@ def run_loop(
     run: RunDir,
     execution: Execution,
     checkpoint: dict[str, Any] | None,
-    stop: StopSignal,
+    stop: Stop,
     threads: Threads,
     root: int,
     restarts: int = 0,

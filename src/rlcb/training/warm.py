@@ -1,9 +1,16 @@
-"""As `ready`, for processes that play: Procgen keeps the pictures of all games in memory, 350 MB, and torch needs 150.
-They are there once, however many processes there are."""
+"""Imported once by the server that processes are forked from. Torch needs 150 MB of memory, and Procgen keeps the
+pictures of all games, 350 MB: they are there once, however many processes there are. The server has no threads, so
+forking it is safe."""
 
 from __future__ import annotations
 
-import rlcb.training.ready  # noqa: F401  comes first: it sets the allocator
-from rlcb.envs.procgen import ProcgenVectorEnv
+from rlcb.cpu.allocator import keep_freed_memory
+
+keep_freed_memory()
+
+import torch._dynamo  # noqa: E402, F401  the first optimizer of a process would import it: a second and a half each
+
+import rlcb.training.rank  # noqa: E402, F401
+from rlcb.envs.procgen import ProcgenVectorEnv  # noqa: E402
 
 ProcgenVectorEnv("coinrun").close()  # loads the pictures

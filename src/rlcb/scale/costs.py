@@ -1,0 +1,95 @@
+"""What the pieces of a training cost, as measured on one machine, and the file that keeps it."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from rlcb.config import Config
+from rlcb.errors import UserError
+from rlcb.scale.network import Link, Ring
+
+SMALLEST = (3, 8)  # elements and bytes of each: an all-reduce that is nothing but latency
+
+
+class Measured(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Curve(Measured):
+    """Seconds by size: straight lines between what was measured."""
+
+    points: tuple[tuple[float, float], ...] = Field(min_length=1)  # sizes in order
+
+    def at(self, size: float) -> float:
+        """Below the smallest size it is the fixed cost that remains; beyond the largest, more comes in pieces of it."""
+        (first_size, first), (last_size, last) = self.points[0], self.points[-1]
+        if size <= first_size:
+            return first
+        if size >= last_size:
+            return last * size / last_size
+        for (x0, y0), (x1, y1) in pairwise(self.points):
+            if size <= x1:
+                return y0 + (y1 - y0) * (size - x0) / (x1 - x0)
+        raise AssertionError("points are in order")
+
+
+class Costs(Measured):
+    """Seconds of one process with one thread, while every core of the machine has one."""
+
+    machine: dict[str, Any]
+    algo: str
+    arch: str
+    game: str
+    parameters: int
+    optimizer_tensors: int  # that have an entry for every parameter
+    environment: Curve  # one step of so many environments
+    act: Curve  # one pass over their pictures
+    other: Curve  # the rest of a step: rewards, copies
+    learn: Curve  # one gradient step from so many samples
+    crowd_play: Curve  # how many times as long it takes with so many processes for every core; 1 at 1
+    crowd_learn: Curve
+    spread: tuple[float, ...] = Field(min_length=1)  # how many times the mean pieces of the same size took, in order
+    smallest_exchange: float  # an all-reduce of a few numbers between two processes here
+    exchange: dict[str, float]  # of all gradients, by compression
+    report_bytes: int  # what a rank tells the first one about an update
+    record_number: float  # to write down one number of an update
+    look_at_processes: float  # to see what time they have used
+
+    def here(self, compression: str = "none") -> Link:
+        """Between processes of one machine: what reproduces the two exchanges that were measured."""
+        two = Ring(1, 2, Link(1.0, 0.0), Link(0.0, 0.0))
+        latency = self.smallest_exchange / two.all_reduce(*SMALLEST)
+        sent = self.parameters * (2 if compression == "fp16" else 4)  # by each of two
+        beyond = self.exchange[compression] - latency * two.all_reduce(self.parameters, 4)
+        return Link(latency, max(beyond, 0.0) / sent)
+
+    def slowest_of(self, processes: int) -> float:
+        """How many times the mean the slowest of so many takes, on average: each is drawn from what was measured, so no
+        crowd is ever slower than the slowest piece that was seen."""
+        n = len(self.spread)
+        chances = [((i + 1) / n) ** processes - (i / n) ** processes for i in range(n)]
+        return sum(chance * value for chance, value in zip(chances, self.spread, strict=True))
+
+
+def read_costs(file: Path, config: Config) -> Costs:
+    """Of an earlier `rlcb scale`, here or on another machine; they must be those of this training."""
+    try:
+        costs = Costs.model_validate(json.loads(file.read_text(encoding="utf-8"))["costs"])
+    except FileNotFoundError as error:
+        raise UserError(f"--costs {file}: no such file; leave it out to measure here") from error
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"--costs {file}: not a file that rlcb scale wrote; leave it out to measure here") from error
+    asked = {"algo": config.algo, "arch": config.model.arch, "game": config.env.name}
+    problems = [
+        f"--costs {file}: measured with {name} {getattr(costs, name)}, asked for {value}; leave it out to measure here"
+        for name, value in asked.items()
+        if getattr(costs, name) != value
+    ]
+    if problems:
+        raise UserError(problems)
+    return costs

@@ -1,0 +1,76 @@
+"""What the ranks of a run say to each other during one update. The tests count what they really say."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from rlcb.config import Config
+
+METRICS = {"ppo": 12, "a2c": 10, "impala": 12}  # numbers that a pass over a rollout ends with
+EXTRA = 3  # numbers that travel with a gradient
+
+
+class Message(NamedTuple):
+    """An all-reduce."""
+
+    elements: int
+    element_bytes: int
+    per_update: float
+
+    @property
+    def size(self) -> int:
+        return self.elements * self.element_bytes
+
+
+def all_reduces(config: Config, parameters: int, optimizer_tensors: int) -> list[Message]:
+    """None where there is one rank."""
+    if config.num_ranks == 1:
+        return []
+    return MESSAGES[config.algo](config, parameters, optimizer_tensors)
+
+
+def _lockstep(config: Config, parameters: int, optimizer_tensors: int) -> list[Message]:
+    training = config.training
+    minibatches = config.rollout_size // config.batch_size
+    said = [_moments(1)] if training.reward_scaling else []
+    if config.sync == "average":
+        return [*said, _averages(config, parameters, 1 + optimizer_tensors)]
+    if training.normalize_advantage:
+        said.append(Message(3 * minibatches, 8, training.n_epochs))
+    said.append(_gradients(config, parameters, training.n_epochs * minibatches))
+    return [*said, Message(METRICS[config.algo], 4, 1)]
+
+
+def _learners(config: Config, parameters: int, optimizer_tensors: int) -> list[Message]:
+    training = config.training
+    batches = config.rollout_size // config.batch_size
+    said = [_moments(batches)] if training.reward_scaling else []
+    return [
+        *said,
+        _gradients(config, parameters, batches * training.n_epochs),
+        Message(METRICS[config.algo], 4, batches),
+    ]
+
+
+def _coordinators(config: Config, parameters: int, optimizer_tensors: int) -> list[Message]:
+    return [_averages(config, parameters, 1 + optimizer_tensors)]
+
+
+def _moments(times: int) -> Message:
+    return Message(3, 8, times)
+
+
+def _gradients(config: Config, parameters: int, times: int) -> Message:
+    return Message(parameters + EXTRA, _width(config), times)
+
+
+def _averages(config: Config, parameters: int, tensors: int) -> Message:
+    """Weights, and what the optimizer remembers of each."""
+    return Message(parameters, _width(config), tensors / config.cluster.average_every)
+
+
+def _width(config: Config) -> int:
+    return 2 if config.compresses else 4
+
+
+MESSAGES = {"ppo": _lockstep, "a2c": _lockstep, "impala": _learners, "a3c": _coordinators}
