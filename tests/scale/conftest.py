@@ -26,6 +26,7 @@ def costs(**changed: Any) -> Costs:
         "crowd_play": Curve(points=((0.5, 1.0), (1, 1.0), (2, 2.0))),
         "crowd_learn": Curve(points=((0.5, 1.0), (1, 1.0), (2, 2.0))),
         "spread": (1.0,),
+        "crowded_spread": (),
         "smallest_exchange": 0.0,
         "exchange": {"none": 0.0, "fp16": 0.0},
         "report_bytes": 0,

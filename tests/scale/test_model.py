@@ -123,6 +123,9 @@ def test_the_slowest_of_some_is_the_mean_of_all_draws() -> None:
         literal = mean(max(draw) for draw in product(spread, repeat=processes))
         assert costs(spread=spread).slowest_of(processes) == pytest.approx(literal)
     assert costs(spread=spread).slowest_of(10_000) == pytest.approx(1.15)
+    crowded = costs(spread=spread, crowded_spread=(0.5, 1.5))
+    assert crowded.slowest_of(2, load=1.5) == pytest.approx(1.25)
+    assert crowded.slowest_of(2, load=1.0) == costs(spread=spread).slowest_of(2)
 
 
 def test_curves_go_through_what_was_measured() -> None:

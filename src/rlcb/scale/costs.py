@@ -53,7 +53,8 @@ class Costs(Measured):
     learn: Curve  # one gradient step from so many samples
     crowd_play: Curve  # how many times as long it takes with so many processes for every core; 1 at 1
     crowd_learn: Curve
-    spread: tuple[float, ...] = Field(min_length=1)  # how many times the mean pieces of the same size took, in order
+    spread: tuple[float, ...] = Field(min_length=1)  # how many times the mean updates of the same size took, in order
+    crowded_spread: tuple[float, ...]  # the same with two processes on every core; empty where that was not asked for
     smallest_exchange: float  # an all-reduce of a few numbers between two processes here
     exchange: dict[str, float]  # of all gradients, by compression
     report_bytes: int  # what a rank tells the first one about an update
@@ -68,12 +69,13 @@ class Costs(Measured):
         beyond = self.exchange[compression] - latency * two.all_reduce(self.parameters, 4)
         return Link(latency, max(beyond, 0.0) / sent)
 
-    def slowest_of(self, processes: int) -> float:
-        """How many times the mean the slowest of so many takes, on average: each is drawn from what was measured, so no
-        crowd is ever slower than the slowest piece that was seen."""
-        n = len(self.spread)
+    def slowest_of(self, processes: int, load: float = 1.0) -> float:
+        """How many times the mean the slowest of so many takes, on average: each is drawn from what was measured, so
+        nobody is ever slower than the slowest that was seen. Processes that take turns differ more."""
+        spread = self.crowded_spread if load > 1 and self.crowded_spread else self.spread
+        n = len(spread)
         chances = [((i + 1) / n) ** processes - (i / n) ** processes for i in range(n)]
-        return sum(chance * value for chance, value in zip(chances, self.spread, strict=True))
+        return sum(chance * value for chance, value in zip(chances, spread, strict=True))
 
 
 def read_costs(file: Path, config: Config) -> Costs:

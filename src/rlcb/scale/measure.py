@@ -110,7 +110,8 @@ def measure(config: Config, n_envs: Iterable[int], crowded: bool, screen: Screen
         learn=_by_samples(full, lengths),
         crowd_play=_crowding(crowds, ("environment", "act", "other")),
         crowd_learn=_crowding(crowds, ("learn",)),
-        spread=_spread(full),
+        spread=_spread(full.values()),
+        crowded_spread=_spread([crowds[2.0]]) if crowded else (),
         smallest_exchange=exchange["smallest"],
         exchange={name: exchange[name] for name in ("none", "fp16")},
         report_bytes=facts["report_bytes"],
@@ -185,10 +186,10 @@ def _crowding(crowds: dict[float, list[Updates]], names: tuple[str, ...]) -> Cur
     )
 
 
-def _spread(full: dict[int, list[Updates]]) -> tuple[float, ...]:
+def _spread(sizes: Iterable[list[Updates]]) -> tuple[float, ...]:
     """Of everything that was done at the same time and size, in whichever process."""
     ratios: list[float] = []
-    for rounds in full.values():
+    for rounds in sizes:
         for one in rounds:
             usual = _phase(one, "learn")
             ratios += [update["learn"] / usual for update in one]

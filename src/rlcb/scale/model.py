@@ -75,7 +75,7 @@ def _lockstep(config: Config, costs: Costs, machines: Machines) -> Seconds:
         exchange=0.0,
         wait=0.0,
     )
-    waited = (costs.slowest_of(ranks) - 1) * working.total
+    waited = (costs.slowest_of(ranks, load) - 1) * working.total
     return replace(
         working,
         other=working.other + _bookkeeping(config, costs, ranks),
@@ -99,7 +99,7 @@ def _actors_and_learners(config: Config, costs: Costs, machines: Machines) -> Se
     played += length * costs.act.at(crew.envs_each) * play
     learnt = config.training.n_epochs * costs.learn.at(config.batch_size / config.num_ranks) * learn
     exchanged = _exchange(config, costs, _ring(config, costs, machines, turns)) / batches
-    waited = (costs.slowest_of(config.num_ranks) - 1) * learnt
+    waited = (costs.slowest_of(config.num_ranks, load) - 1) * learnt
     learner = learnt + waited + exchanged
     pace = max(learner, played, (actors * played + learnt) / machines.cores)
     # The rest of the pace is the learner waiting for pictures: playing is what it waits for.
