@@ -17,6 +17,7 @@ from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from time import perf_counter
+from types import FrameType
 from typing import Any
 
 from benchmarks.measurement import ROOT
@@ -62,7 +63,7 @@ def main() -> int:
         return 2
     if (load := os.getloadavg()[0]) > BUSY:
         print(f"Warning: this machine is busy (load {load:.1f}); figures will be too low")
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    signal.signal(signal.SIGTERM, _end)
     workload = choose("nature", None, args.quick)
     output = args.output or (None if args.quick else ROOT / "docs" / "results")
     results = Results(output / "cluster_strategies.json" if output else None, workload)
@@ -89,6 +90,12 @@ def main() -> int:
         )
     print("\n" + report(results.facts, STRATEGIES, NETWORKS))
     return 0
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    """Only once: a second signal must not stop us from clearing the hosts away."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(128 + number)
 
 
 def _arguments() -> argparse.Namespace:

@@ -14,16 +14,19 @@ Two hosts (network namespaces) with one worker each. Raw numbers: [cluster_strat
 {table}
 
 - MB per update: what one host sends, by the counters of its interface, over the fast network.
-- FPS: from the end of the first update over the next {updates}. Milliseconds are the round trip, as `ping` shows it;
-  the bandwidth is that of each direction. 0 ms is a pair of veth devices, {ms} a relay between two TAP devices,
-  100 Mbit/s the kernel's token bucket on the pair.
+- FPS: from the end of the first update over the next {updates}. Milliseconds are the round trip, as `ping` shows it
+  (0: a pair of veth devices; else a relay between two TAP devices); a bandwidth is that of each direction (tc tbf).
+  {missing}
 - Both hosts, and the relay, share the cores of one machine: hosts of their own would have more of them for the network.
 - Reward: {reward}
 """
 
 
 def report(facts: dict[str, Any], strategies: Iterable[str], networks: Iterable[str]) -> str:
-    here, workload, networks = facts["machine"], facts["workload"], list(networks)
+    here, workload = facts["machine"], facts["workload"]
+    tried = {one["network"] for one in facts["measured"]}
+    missing = [name for name in networks if name not in tried]
+    networks = [name for name in networks if name in tried]
     return TEMPLATE.format(
         command=facts["command"],
         date=facts["ended"][:10],
@@ -33,7 +36,7 @@ def report(facts: dict[str, Any], strategies: Iterable[str], networks: Iterable[
         levels=workload["num_levels"],
         table="\n".join(_table(facts, strategies, networks)),
         updates=_updates(facts["measured"], networks),
-        ms=" and ".join(name for name in networks[1:] if name.endswith("ms")),
+        missing=f"Not measured yet: {', '.join(missing)}." if missing else "All networks were measured.",
         reward=_reward(facts),
     )
 
