@@ -31,7 +31,7 @@ class MeasurementFailed(Exception):
 
 def measure(command: list[str], label: str, time_limit: float) -> dict[str, Any]:
     """What the process says in its last line, with the peak memory of its tree."""
-    peak, used, begin, before = 0, 0.0, perf_counter(), _cpu_seconds()
+    peak, used, begin, before = 0, 0.0, perf_counter(), cpu_seconds()
     says = _SignsOfLife(label)
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output, _running(command, output) as child:
         while True:
@@ -51,7 +51,7 @@ def measure(command: list[str], label: str, time_limit: float) -> dict[str, Any]
         raise MeasurementFailed(f"{label}: exit code {child.returncode} of {' '.join(command)}\n{tail}")
     result: dict[str, Any] = json.loads(lines[-1])
     seconds = perf_counter() - begin
-    others = (_cpu_seconds() - before - used) / seconds
+    others = (cpu_seconds() - before - used) / seconds
     result |= {"peak_memory": peak, "seconds": seconds, "cores_busy_elsewhere": others}
     says.done(result)
     return result
@@ -76,7 +76,7 @@ def _running(command: list[str], output: IO[str]) -> Iterator[subprocess.Popen[b
             child.wait()
 
 
-def _cpu_seconds() -> float:
+def cpu_seconds() -> float:
     """CPU time of everything; of the machine's neighbours too (steal)."""
     times = psutil.cpu_times()
     return float(
