@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ SUBMIT = {"slurm": "sbatch", "pbs": "qsub"}
 TIME = re.compile(r"\d+:[0-5]\d:[0-5]\d")
 NAME = re.compile(r"[A-Za-z][\w.+-]*")  # in a line that a scheduler reads
 SAVE_SECONDS = 120
+SSH_FAILED = 255  # its own exit code, where that is not the command's
 PORT = 29500
 
 # Flags by who has a use for them.
@@ -215,10 +217,13 @@ def _by_hand(commands: list[tuple[str, str]], args: argparse.Namespace) -> int:
 
 
 def _over_ssh(commands: list[tuple[str, str]]) -> int:
-    """All nodes at once; what they print comes here. Ctrl-C reaches them through their terminals."""
-    agents = [subprocess.Popen(["ssh", "-tt", host, command]) for host, command in commands]
-    try:
-        codes = [agent.wait() for agent in agents]
-    except KeyboardInterrupt:
-        codes = [agent.wait() for agent in agents]
-    return max(codes)
+    """All nodes at once; what they print comes here. Ctrl-C reaches one of them through its terminal, which is enough."""
+    agents = [(host, subprocess.Popen(["ssh", "-tt", host, command])) for host, command in commands]
+    left = list(agents)
+    while left:
+        for host, agent in list(left):
+            with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
+                if agent.wait(timeout=0.2) == SSH_FAILED and len(left) > 1:
+                    print(f"{host}: ssh failed; the others wait for this node, Ctrl-C ends them", file=sys.stderr)
+                left.remove((host, agent))
+    return max(agent.returncode for _, agent in agents)

@@ -12,6 +12,7 @@ import psutil
 from rlcb.errors import UserError
 
 WATCH_SECONDS = 5.0
+FIND_SECONDS = 0.2  # between two looks for someone who is not there yet
 
 
 def addresses_of(host: str) -> set[str]:
@@ -79,4 +80,4 @@ def _watch(host: str, port: int, seconds: float, lost: Callable[[], None]) -> No
             if answered is not None and time.monotonic() - answered > seconds:
                 lost()
                 return
-        time.sleep(WATCH_SECONDS)
+        time.sleep(FIND_SECONDS if answered is None else WATCH_SECONDS)  # training may begin before the second look

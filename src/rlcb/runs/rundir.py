@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, get_args
@@ -47,8 +48,11 @@ class RunDir:
 
     def checkpoint_files(self) -> list[Path]:
         """Newest first."""
-        files = self.checkpoints.glob(f"{self.run_name}_*.pt")
-        return sorted(files, key=lambda file: (file.stat().st_mtime_ns, file.name), reverse=True)
+        found: list[tuple[int, str, Path]] = []
+        for file in self.checkpoints.glob(f"{self.run_name}_*.pt"):
+            with suppress(FileNotFoundError):  # the run may go on, and remove one
+                found.append((file.stat().st_mtime_ns, file.name, file))
+        return [file for _, _, file in sorted(found, reverse=True)]
 
     def traces(self) -> list[Path]:
         """What tells that a run is, or was, here."""

@@ -21,7 +21,7 @@ from rlcb.training.collector import empty_rollout
 from rlcb.training.crew import Crew, receive, send
 from rlcb.training.execution import Episode, PhasesOfProcesses, Report
 from rlcb.training.flat import FlatParameters
-from rlcb.training.merging import add_phases, merge_metrics
+from rlcb.training.merging import add_phases
 from rlcb.training.ranks import Ranks
 from rlcb.training.reward_scaling import DiscountedReturns, RewardScale
 from rlcb.training.shared import SharedWeights, shared_rollout
@@ -54,6 +54,7 @@ class ActorLearner:
         self.policy = make_policy(config)
         self._learner = make_learner(config, self.policy, ranks, batch_share=config.batch_size / ranks.size)
         self._scale = RewardScale() if training.reward_scaling else None
+        self._moments, self._shared_moments = torch.zeros(2, 3, dtype=torch.float64)
         self._batch = empty_rollout(self._length, self._n_envs * len(self._actors))
         self._slots = [[shared_rollout(self._length, self._n_envs) for _ in range(SLOTS)] for _ in self._actors]
         self._ready: deque[tuple[int, Filled]] = deque()
@@ -85,7 +86,6 @@ class ActorLearner:
         """As many gradient steps as a rollout of all environments gives sequentially, from whatever is ready."""
         crew = self._begin()
         episodes: list[Episode] = []
-        metrics: list[dict[str, float]] = []
         lags: list[int] = []
         phases: list[PhasesOfProcesses] = []
         for _ in range(self._steps):
@@ -95,16 +95,17 @@ class ActorLearner:
                 episodes += filled.episodes
                 lags.append(self._weights.version - filled.version)
                 phases.append({f"actor_{self._actors[actor]}": filled.phases})
-            metrics.append(self._learner.learn(self._batch, _no_shuffle, learning_rate))
+            self._learner.learn(self._batch, _no_shuffle, learning_rate)
             self._weights.publish(self._learner.parameters)
             self._phases.mark("learn")
         self._update += 1
+        self._share_moments()
         return Report(
-            metrics={**merge_metrics(metrics), **self._lag_metrics(lags)},
+            metrics={**self._learner.take_metrics(), **self._lag_metrics(lags)},
             episodes=episodes,
             phases=add_phases([{f"learner_{self._ranks.index}": self._phases.take()}, *phases]),
             timesteps=self._steps * self._length * self._n_envs * len(self._actors),
-            skipped=self._learner.skipped,
+            skipped=self._learner.take_skipped(),
             replaced=crew.replaced,
         )
 
@@ -142,32 +143,36 @@ class ActorLearner:
 
     def _fill_batch(self, taken: list[tuple[int, Filled]]) -> None:
         """Copy, so that the slots can be filled again at once."""
-        moments = torch.zeros(3, dtype=torch.float64)
         for place, (actor, filled) in enumerate(taken):
             columns = slice(place * self._n_envs, (place + 1) * self._n_envs)
             for name, values in vars(self._slots[actor][filled.slot]).items():
                 getattr(self._batch, name)[:, columns].copy_(values)
-            moments += filled.moments
+            self._moments += filled.moments
             self._begin().send(actor, filled.slot)
         if self._scale:
-            self._ranks.sum(moments)
-            self._scale.moments += moments
+            self._scale.moments = self._shared_moments + self._moments
             self._scale.apply(self._batch.rewards)
         self._phases.mark("other")
+
+    def _share_moments(self) -> None:
+        """Learners scale by their own rewards at once, and by the others' from the next update on: nobody waits."""
+        self._ranks.sum(self._moments)
+        self._shared_moments += self._moments
+        self._moments.zero_()
 
     def settle(self) -> None:
         """Rollouts that are under way count when they are learnt from."""
 
     def state(self) -> dict[str, Any]:
         """Without the environments: actors go on while this is written."""
-        moments = self._scale.moments.clone() if self._scale else None
+        moments = self._shared_moments.clone() if self._scale else None
         return {"update": self._update, **self._learner.state(), "reward_moments": moments, "envs": {}}
 
     def load(self, state: dict[str, Any]) -> None:
         self._update = state["update"]
         self._learner.load(state)
         if self._scale:
-            self._scale.moments = state["reward_moments"].clone()
+            self._shared_moments = state["reward_moments"].clone()
 
     def close(self) -> None:
         if self._crew is not None:

@@ -24,7 +24,7 @@ class Report:
     episodes: list[Episode]
     phases: PhasesOfProcesses
     timesteps: int
-    skipped: int  # gradient steps left out so far because they were not finite
+    skipped: int  # gradient steps left out because they were not finite
     replaced: int = 0  # processes that died or froze so far, and were replaced
     elsewhere: Usage = NOWHERE  # of other machines
 

@@ -55,7 +55,6 @@ class Hogwild:
         self._envs: dict[str, Any] | None = None
         self._begun = 0  # rollouts, of all workers here
         self._owed = [0] * self._number
-        self._skipped = [0] * self._number
         self._done: list[Report] = []  # not yet part of an update
         self._crew: Crew | None = None
 
@@ -125,13 +124,10 @@ class Hogwild:
         messages, replaced = self._workers().receive(wait=True)
         for worker, report in messages:
             self._owed[worker] -= 1
-            self._skipped[worker] = report.skipped
             self._done.append(report)
         for worker in replaced:  # what it had begun is to be done by others
             self._begun -= self._owed[worker]
             self._owed[worker] = 0
-            self._learner.skipped += self._skipped[worker]
-            self._skipped[worker] = 0
 
     def _merged(self, reports: list[Report], crew: Crew) -> Report:
         return Report(
@@ -139,7 +135,7 @@ class Hogwild:
             episodes=[episode for report in reports for episode in report.episodes],
             phases=add_phases(report.phases for report in reports),
             timesteps=sum(report.timesteps for report in reports),
-            skipped=self._learner.skipped + sum(self._skipped),
+            skipped=sum(report.skipped for report in reports),
             replaced=crew.replaced,
         )
 
@@ -170,7 +166,6 @@ class Hogwild:
         return {
             "begun": int(begun),  # on all nodes
             **self._learner.state(),
-            "skipped": self._learner.skipped + sum(self._skipped),
             "reward_moments": self._common.reward_moments.sum(0),
             "envs": join_envs([parts[worker] for worker in range(self._number)]),
         }
@@ -241,10 +236,11 @@ class Worker:
             self._scale.moments = common.reward_moments.sum(0)
             self._scale.apply(rollout.rewards)
         self._phases.mark("other")
-        metrics = self._learner.learn(rollout, self._shuffle, float(common.learning_rate))
+        self._learner.learn(rollout, self._shuffle, float(common.learning_rate))
+        metrics = self._learner.take_metrics()
         self._phases.mark("learn")
         phases = {f"worker_{self._index}": self._phases.take()}
-        return Report(metrics, episodes, phases, rollout.actions.numel(), self._learner.skipped)
+        return Report(metrics, episodes, phases, rollout.actions.numel(), self._learner.take_skipped())
 
     def _shuffle(self, epoch: int) -> Tensor:
         return self._randomness.order(self._collector.step // self._n_steps, epoch, self._n_steps)

@@ -98,9 +98,11 @@ def _among_nodes(config: Config, run: RunDir, handoff: Handoff, leads: bool) -> 
     if not leads:
 
         def lost() -> None:
-            handoff.end_others(-1)
-            print(f"error: {_lost_meeting(config, run, None)}", file=sys.stderr, flush=True)
-            handoff.end(1)
+            try:
+                handoff.end_others(-1)
+                print(f"error: {_lost_meeting(config, run, None)}", file=sys.stderr, flush=True)
+            finally:
+                handoff.end(1)
 
         watch(cluster.master_addr, cluster.master_port, config.timeout, lost)
     place = f"{run.root.resolve()} {cluster.master_addr} {cluster.master_port}"
@@ -175,7 +177,7 @@ class Handoff:
         """To so many."""
         told = 0
         for file in files:
-            with suppress(ProcessLookupError, ValueError):
+            with suppress(ProcessLookupError, FileNotFoundError, ValueError):
                 os.kill(int(file.read_text()), number)
                 told += 1
         return told

@@ -56,7 +56,7 @@ class Leader:
             episodes=sorted((e for theirs in reports for e in theirs.episodes), key=lambda episode: episode.step),
             phases=_without_waiting(reports, [theirs.exchanges for theirs in gathered]),
             timesteps=sum(theirs.timesteps for theirs in reports),
-            skipped=report.skipped,  # the same on all ranks: they skip together
+            skipped=sum(theirs.skipped for theirs in reports),
             replaced=sum(theirs.replaced for theirs in reports),
             elsewhere=Usage(*map(sum, zip(*(theirs.usage for theirs in gathered), strict=True))),
         )

@@ -9,13 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rlcb.algorithms import Algorithm, Batch, Ranks, Rollout, Shuffle
+from rlcb.algorithms import Algorithm, Batch, Rollout, Shuffle
 from rlcb.algorithms.metrics import explained_variance
 from rlcb.errors import TrainingFailed
 from rlcb.policy import Policy
 from rlcb.training.flat import FlatParameters
+from rlcb.training.ranks import Ranks
 
 MAX_SKIPPED_IN_A_ROW = 10
+WEIGHTS = "weights"  # beside the metrics' own names
 
 
 class Learner:
@@ -41,8 +43,8 @@ class Learner:
         self._max_grad_norm = max_grad_norm
         self._micro_batch_size = micro_batch_size
         self._ranks, self._batch_share = ranks, batch_share
-        self.skipped = 0
-        self._skipped_in_a_row = 0
+        self._skipped = self._skipped_in_a_row = 0
+        self._totals: dict[str, Tensor] = {}  # of metrics, since the last take
 
     @property
     def parameters(self) -> Tensor:
@@ -54,26 +56,30 @@ class Learner:
         kept = self.optimizer.state[self._flat.parameters]
         return [value for value in kept.values() if isinstance(value, Tensor) and value.dim() > 0]
 
-    def learn(self, rollout: Rollout, shuffle: Shuffle, learning_rate: float) -> dict[str, float]:
-        """One pass of the algorithm over the rollout; the mean of every metric over its gradient steps."""
+    def learn(self, rollout: Rollout, shuffle: Shuffle, learning_rate: float) -> None:
+        """One pass of the algorithm over the rollout."""
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
-        totals: Tensor | None = None
-        names: list[str] = []
         for batch in self._algorithm.minibatches(rollout, shuffle, self._ranks):
             weight = 1.0 if self._batch_share is None else len(batch) / self._batch_share
             metrics = self._gradient(batch, weight)
             if self._enough():
                 break
-            metrics["grad_norm"] = self._step()
-            names = list(metrics)
-            values = weight * torch.stack([*metrics.values(), torch.tensor(1.0)])
-            totals = values if totals is None else totals + values
-        if totals is None:
+            metrics |= {"grad_norm": self._step(), WEIGHTS: torch.tensor(1.0)}
+            for name, value in metrics.items():
+                self._totals[name] = self._totals.get(name, 0.0) + weight * value
+
+    def take_metrics(self) -> dict[str, float]:
+        """The mean of each over all samples of all ranks, of the gradient steps since the last take."""
+        names = list(self._totals)
+        if not names:
             return {}
+        totals = torch.stack([self._totals[name] for name in names])
+        self._totals = {}
         self._ranks.mean(totals)
-        *means, weights = totals.tolist()
-        return _readable({name: mean / weights for name, mean in zip(names, means, strict=True)})
+        sums = dict(zip(names, totals.tolist(), strict=True))
+        weights = sums.pop(WEIGHTS)
+        return _readable({name: total / weights for name, total in sums.items()})
 
     def _gradient(self, batch: Batch, weight: float) -> dict[str, Tensor]:
         """Leave the mean gradient over all samples of all ranks in place; return this rank's metrics."""
@@ -111,7 +117,7 @@ class Learner:
         return norm
 
     def _skip(self) -> None:
-        self.skipped += 1
+        self._skipped += 1
         self._skipped_in_a_row += 1
         if self._skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
             raise TrainingFailed(
@@ -119,17 +125,20 @@ class Learner:
                 "resume from the last checkpoint with a smaller learning rate"
             )
 
+    def take_skipped(self) -> int:
+        """Steps left out since the last take. Ranks that step together leave out the same, which the first counts."""
+        taken, self._skipped = self._skipped, 0
+        return taken if self._ranks.index == 0 else 0
+
     def state(self) -> dict[str, Any]:
         return {
             "model": {name: tensor.clone() for name, tensor in self._policy.state_dict().items()},
             "optimizer": copy.deepcopy(self.optimizer.state_dict()),
-            "skipped": self.skipped,
         }
 
     def load(self, state: dict[str, Any]) -> None:
         self._policy.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
-        self.skipped = state["skipped"]
 
 
 def _readable(means: dict[str, float]) -> dict[str, float]:

@@ -60,7 +60,8 @@ class Lockstep:
             self._scale.moments += moments
             self._scale.apply(rollout.rewards)
         self._phases.mark("other")
-        metrics = self._learner.learn(rollout, self._shuffle, learning_rate)
+        self._learner.learn(rollout, self._shuffle, learning_rate)
+        metrics = self._learner.take_metrics()
         if self._cut:
             metrics["left_out_count"] = self._n_envs * self._n_steps - rollout.actions.numel()
         self._update += 1
@@ -72,7 +73,7 @@ class Lockstep:
             episodes,
             {f"worker_{self._ranks.index}": self._phases.take()},
             rollout.actions.numel(),
-            self._learner.skipped,
+            self._learner.take_skipped(),
         )
 
     def _shuffle(self, epoch: int) -> Tensor:

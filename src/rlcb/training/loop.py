@@ -94,7 +94,7 @@ class Training:
 
     def _count(self, report: Report) -> None:
         self.timesteps += report.timesteps
-        self.skipped = report.skipped
+        self.skipped += report.skipped
         self._memory.elsewhere, self._cpu_elsewhere = report.elsewhere
         for episode in report.episodes:
             self._rewards.add(episode.reward, episode.length)
@@ -155,6 +155,7 @@ class Training:
             "progress": {
                 "updates": self.updates,
                 "timesteps": self.timesteps,
+                "skipped": self.skipped,
                 "seconds": self.seconds,
                 "cpu_seconds": self._cpu_seconds,
                 "started": self._started,
@@ -169,6 +170,7 @@ class Training:
         """Counters and clock; the execution loads its own part."""
         progress = state["progress"]
         self.updates, self.timesteps = progress["updates"], progress["timesteps"]
+        self.skipped = progress.get("skipped", 0)
         self._seconds_before, self._cpu_before = progress["seconds"], progress["cpu_seconds"]
         self._started = progress["started"]
         self._phases = copy.deepcopy(progress["phase_seconds"])

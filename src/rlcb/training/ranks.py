@@ -16,11 +16,13 @@ from torch import Tensor
 
 from rlcb.algorithms import Ranks as Reduction
 from rlcb.cpu.phases import Phases
-from rlcb.errors import PeerLost
+from rlcb.errors import PeerLost, TrainingFailed
 
 STORE_FILE = "RLCB_STORE_FILE"  # where ranks of one machine find each other
 STORE_HOST = "RLCB_STORE_HOST"  # host:port, where ranks of several do: the launchers' own meeting place
 START_SECONDS = 300.0
+FAILED = "failed"  # why, where a rank has found that going on makes no sense
+CLOSED = "Connection closed by peer"  # in what gloo says
 SMALL = 10_000  # numbers that are not worth compressing
 
 
@@ -76,6 +78,8 @@ class Together:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if isinstance(error, TrainingFailed):
+            self._store.set(FAILED, str(error))  # before the others notice that we are gone
         dist.destroy_process_group()
 
     def sum(self, values: Tensor) -> None:
@@ -137,7 +141,11 @@ class Together:
         try:
             yield
         except (RuntimeError, dist.DistError) as error:
-            raise PeerLost(str(error).strip().splitlines()[0]) from error
+            reason = str(error).strip().splitlines()[0]
+            # Whoever fails closes its connections. Where one is silent, the store may be as well.
+            if CLOSED in reason and self._store.check([FAILED]):
+                raise TrainingFailed(self._store.get(FAILED).decode()) from error
+            raise PeerLost(reason) from error
 
 
 def _store(size: int) -> Any:
