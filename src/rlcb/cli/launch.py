@@ -217,7 +217,7 @@ def _by_hand(commands: list[tuple[str, str]], args: argparse.Namespace) -> int:
 
 
 def _over_ssh(commands: list[tuple[str, str]]) -> int:
-    """All nodes at once; what they print comes here. Ctrl-C reaches one of them through its terminal, which is enough."""
+    """All nodes at once; what they print comes here. Ctrl-C reaches one, through its terminal: enough."""
     agents = [(host, subprocess.Popen(["ssh", "-tt", host, command])) for host, command in commands]
     left = list(agents)
     while left:

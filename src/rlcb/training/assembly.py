@@ -7,7 +7,7 @@ from collections.abc import Callable
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from rlcb.algorithms import RECIPES, Ranks
+from rlcb.algorithms import RECIPES
 from rlcb.config import Config
 from rlcb.cpu.phases import Phases
 from rlcb.envs.procgen import N_ACTIONS, OBS_SHAPE, make_envs
@@ -15,6 +15,7 @@ from rlcb.envs.randomness import EnvRandomness
 from rlcb.policy import MICRO_BATCH_SIZES, Policy
 from rlcb.training.collector import Collector
 from rlcb.training.learner import Learner
+from rlcb.training.ranks import Ranks
 
 OptimizerOf = Callable[[nn.Parameter], Optimizer]
 
