@@ -36,7 +36,7 @@ test: lint  ## Lint, types, layers and tests
 test-slow: $(VENV)/.installed  ## More faults, at more moments (about ten minutes)
 	$(BIN)/python -m pytest -m slow $(ARGS)
 
-test-cluster: $(VENV)/.installed  ## Training over two simulated hosts (root and iproute2; about nine minutes)
+test-cluster: $(VENV)/.installed  ## Training over two simulated hosts (root, iproute2, openssh-server; about twelve minutes)
 	$(BIN)/python -m pytest -m cluster $(ARGS)
 
 test-slurm: $(VENV)/.installed  ## Job scripts under a real Slurm (root, slurm-wlm, munge; about ten minutes) and a stand-in for PBS

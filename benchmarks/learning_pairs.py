@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 
+from matplotlib import pyplot as plt
+
 from benchmarks.measurement import ROOT
+from rlcb.analysis.bands import Axis
 from rlcb.analysis.compare import Comparison
 from rlcb.analysis.groups import Group, group_by_name
-from rlcb.analysis.plots import curves
+from rlcb.analysis.plots import STYLE, draw
 
 RUNS = ROOT / "benchmarks" / "learning"
 RESULTS = ROOT / "docs" / "results"
@@ -16,19 +19,21 @@ PAIRS = (
     ("A2C Sequential", "A2C Parallel"),
     ("IMPALA Sequential", "IMPALA Parallel"),
 )
+AXES: tuple[Axis, ...] = ("steps", "time")
+SMOOTHING = 0.95
 AGAINST = (*PAIRS, ("A2C Parallel", "A3C Parallel"))
 
 
 def main() -> None:
     groups = group_by_name([RUNS])
     comparison = Comparison(groups)
-    reward = ["rollout/ep_reward_mean"]
-    curves(groups, RESULTS / "learning_pairs_steps.png", reward, "steps", 0.6, published=True)
-    curves(groups, RESULTS / "learning_pairs_time.png", reward, "time", 0.6)
+    for x in AXES:
+        _picture(groups, x)
     lines = [
         "# Does parallel learn as well?",
         "",
         "`make prove-parallel`: CoinRun easy, 200 levels, 32 environments, nature network, ten minutes each, one seed.",
+        "Two cores; several processes are two workers, or two actors.",
         "",
         "![by time](learning_pairs_time.png)",
         "",
@@ -49,6 +54,18 @@ def main() -> None:
     ]
     (RESULTS / "learning_pairs.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(f"Written: {RESULTS / 'learning_pairs.md'}")
+
+
+def _picture(groups: list[Group], x: Axis) -> None:
+    """Two curves in a panel: all seven in one hide each other."""
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(2, 2, figsize=(12, 8), layout="constrained", sharex=True, sharey=True)
+        for panel, pair in zip(axes.flat, AGAINST, strict=True):
+            draw(panel, [group for group in groups if group.label in pair], "rollout/ep_reward_mean", x, SMOOTHING)
+            panel.set_ylim(4, 10)  # the first means are of a handful of episodes
+            panel.legend(loc="lower right")
+        figure.savefig(RESULTS / f"learning_pairs_{x}.png")
+        plt.close(figure)
 
 
 def _row(groups: list[Group], first: str, second: str) -> str:

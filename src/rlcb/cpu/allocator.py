@@ -29,6 +29,17 @@ def keep_freed_memory() -> bool:
     return kept
 
 
+def give_back_free_memory() -> None:
+    """Before processes are forked: what they write to pages that they share is copied, page by small page, while fresh
+    memory comes in huge pages. Call after `keep_freed_memory`."""
+    if not sys.platform.startswith("linux"):
+        return
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "malloc_trim"):
+        libc.malloc_trim(0)
+        _ask_for_huge_pages(libc)
+
+
 def _ask_for_huge_pages(libc: ctypes.CDLL) -> None:
     """The heap grows once, is marked, and is given back to malloc, which never gives it back to the kernel. Kernels
     that know no huge pages, or refuse so many addresses, leave things as they were."""

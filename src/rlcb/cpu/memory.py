@@ -67,7 +67,7 @@ class MemoryWatch:
         self.peak = 0
         self.last = 0
         self.elsewhere = 0  # what other machines have said that they use
-        self._cpu_begin = tree_cpu_seconds(root)
+        self._cpu, self._cpu_begin = 0.0, tree_cpu_seconds(root)
         self._sum = 0
         self._samples = 0
         self._every = every_seconds
@@ -80,11 +80,12 @@ class MemoryWatch:
 
     @property
     def usage(self) -> Usage:
-        """Memory as last sampled: looking through it takes long."""
-        return Usage(self.last, tree_cpu_seconds(self.root) - self._cpu_begin)
+        """As last sampled: looking through all processes of a machine takes long."""
+        return Usage(self.last, self._cpu)
 
     def sample(self) -> None:
         self.last = tree_pss(self.root) + self.elsewhere
+        self._cpu = tree_cpu_seconds(self.root) - self._cpu_begin
         self.peak = max(self.peak, self.last)
         self._sum += self.last
         self._samples += 1

@@ -55,6 +55,7 @@ class Training:
     def run(self, stop: Stop) -> Summary:
         self._log.begin(self._config)
         self._begin = self._saved_at = perf_counter()
+        self._memory.sample()
         self._cpu_begin = self._memory.usage.cpu_seconds
         self._recent.append((self.timesteps, self.seconds))
         status = "finished"

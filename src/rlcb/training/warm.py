@@ -4,7 +4,7 @@ forking it is safe."""
 
 from __future__ import annotations
 
-from rlcb.cpu.allocator import keep_freed_memory
+from rlcb.cpu.allocator import give_back_free_memory, keep_freed_memory
 
 keep_freed_memory()
 
@@ -14,3 +14,4 @@ import rlcb.training.rank  # noqa: E402, F401
 from rlcb.envs.procgen import ProcgenVectorEnv  # noqa: E402
 
 ProcgenVectorEnv("coinrun").close()  # loads the pictures
+give_back_free_memory()
