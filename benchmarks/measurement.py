@@ -19,7 +19,8 @@ import psutil
 from rlcb.cpu.memory import tree_cpu_seconds, tree_pss
 
 ROOT = Path(__file__).parents[1]
-SAMPLE_SECONDS = 0.5  # at least; looking takes time that is not to be missed, so 1% of a core at most
+SAMPLE_SECONDS = 0.5
+LOOK_PAUSE = 100  # times as long as looking through the memory took: 1% of a core at most
 SAY_SECONDS = 60.0  # between two signs of life, where there is no terminal to rewrite a line on
 
 DISTURBED = 0.1  # cores in use elsewhere that make a measurement doubtful
@@ -32,19 +33,20 @@ class MeasurementFailed(Exception):
 def measure(command: list[str], label: str, time_limit: float) -> dict[str, Any]:
     """What the process says in its last line, with the peak memory of its tree."""
     peak, used, begin, before = 0, 0.0, perf_counter(), cpu_seconds()
-    says, pause = _SignsOfLife(label), SAMPLE_SECONDS
+    says, next_look = _SignsOfLife(label), begin
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output, _running(command, output) as child:
         while True:
             try:
-                child.wait(pause)
+                child.wait(SAMPLE_SECONDS)
                 break
             except subprocess.TimeoutExpired:
                 seconds = perf_counter() - begin
                 if seconds > time_limit:
                     raise MeasurementFailed(f"{label}: not done after {time_limit:.0f} seconds") from None
-                looked = perf_counter()
-                peak, used = max(peak, tree_pss(child.pid)), max(used, tree_cpu_seconds(child.pid))
-                pause = max(SAMPLE_SECONDS, 100 * (perf_counter() - looked))
+                used = max(used, tree_cpu_seconds(child.pid))
+                if (look := perf_counter()) >= next_look:
+                    peak = max(peak, tree_pss(child.pid))
+                    next_look = perf_counter() + LOOK_PAUSE * (perf_counter() - look)
                 says.alive(seconds, peak)
         output.seek(0)
         lines = output.read().splitlines()
