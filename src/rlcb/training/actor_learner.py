@@ -99,7 +99,8 @@ class ActorLearner:
             self._weights.publish(self._learner.parameters)
             self._phases.mark("learn")
         self._update += 1
-        self._share_moments()
+        if self._scale:
+            self._share_moments()
         return Report(
             metrics={**self._learner.take_metrics(), **self._lag_metrics(lags)},
             episodes=episodes,
