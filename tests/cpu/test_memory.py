@@ -56,3 +56,21 @@ def test_cpu_time_grows_with_work() -> None:
     while time.process_time() < end:
         pass
     assert tree_cpu_seconds(os.getpid()) - before == pytest.approx(0.3, abs=0.15)
+
+
+def test_looking_at_cpu_time_takes_one_percent_and_says_how_old_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[float] = []
+
+    def look(root: int) -> float:
+        time.sleep(0.002)
+        looks.append(time.perf_counter())
+        return float(len(looks))
+
+    monkeypatch.setattr("rlcb.cpu.memory.tree_cpu_seconds", look)
+    began = time.perf_counter()
+    watch = MemoryWatch(os.getpid())
+    while time.perf_counter() - began < 1.0:
+        usage = watch.usage
+        assert usage.cpu_seconds == max(0, len(looks) - 1)
+        assert watch.cpu_age <= time.perf_counter() - looks[-1]
+    assert 2 <= len(looks) <= 2 + 0.01 * (time.perf_counter() - began) / 0.002

@@ -68,6 +68,8 @@ class MemoryWatch:
         self.last = 0
         self.elsewhere = 0  # what other machines have said that they use
         self._cpu, self._cpu_begin = 0.0, tree_cpu_seconds(root)
+        self._began = self._looked = perf_counter()
+        self._spent_looking = 0.0
         self._sum = 0
         self._samples = 0
         self._every = every_seconds
@@ -80,12 +82,26 @@ class MemoryWatch:
 
     @property
     def usage(self) -> Usage:
-        """As last sampled: looking through all processes of a machine takes long."""
+        """Memory as last sampled, CPU time of `cpu_age` seconds ago: looking through all processes of a machine may
+        take 1% of the time."""
+        if self._spent_looking < 0.01 * (perf_counter() - self._began):
+            self._look()
         return Usage(self.last, self._cpu)
+
+    @property
+    def cpu_age(self) -> float:
+        """Seconds since the CPU time was looked at. What it is divided by has to end then, too."""
+        return perf_counter() - self._looked
+
+    def _look(self) -> None:
+        begin = perf_counter()
+        self._cpu = tree_cpu_seconds(self.root) - self._cpu_begin
+        self._looked = perf_counter()
+        self._spent_looking += self._looked - begin
 
     def sample(self) -> None:
         self.last = tree_pss(self.root) + self.elsewhere
-        self._cpu = tree_cpu_seconds(self.root) - self._cpu_begin
+        self._look()
         self.peak = max(self.peak, self.last)
         self._sum += self.last
         self._samples += 1

@@ -110,6 +110,12 @@ class Training:
     def _cpu_seconds(self) -> float:
         return self._cpu_before + self._memory.usage.cpu_seconds - self._cpu_begin + self._cpu_elsewhere
 
+    @property
+    def _cpu_percent(self) -> float:
+        """Of one core, from the start until the CPU time was last looked at."""
+        used = self._cpu_seconds
+        return 100 * used / (self.seconds - self._memory.cpu_age)
+
     def _record(self, report: Report) -> None:
         record: dict[str, Any] = {
             "updates": self.updates,
@@ -128,7 +134,7 @@ class Training:
         record["system/lost_processes"] = self._restarts + report.replaced
         record["system/memory_gb"] = self._memory.last / 2**30
         record["system/peak_memory_gb"] = self._memory.peak / 2**30
-        record["system/cpu_percent"] = 100 * self._cpu_seconds / self.seconds
+        record["system/cpu_percent"] = self._cpu_percent
         record |= {f"phase/{name}_seconds": seconds for name, seconds in mean_phases(report.phases).items()}
         if len(report.phases) > 1:
             for process, phases in report.phases.items():
@@ -197,7 +203,7 @@ class Training:
             mean_episode_length=self._rewards.mean_length,
             peak_memory=self._memory.peak,
             mean_memory=self._memory.mean,
-            cpu_percent=100 * self._cpu_seconds / self.seconds,
+            cpu_percent=self._cpu_percent,
             threads=self._threads,
             phase_seconds=mean_phases(self._phases),
             process_seconds=copy.deepcopy(self._phases),
