@@ -105,7 +105,7 @@ demo: $(VENV)/.installed  ## Three short runs, evaluation, videos and a report, 
 	$(BIN)/rlcb compare benchmarks/demo --output benchmarks/demo/comparison.png > /dev/null
 	$(BIN)/rlcb report benchmarks/demo --videos --output benchmarks/demo/report.html
 
-bench: $(VENV)/.installed  ## Speed and memory against Stable-Baselines3 and Sample Factory, in one run (80 minutes)
+bench: $(VENV)/.installed  ## Speed and memory against Stable-Baselines3 and Sample Factory, in one run (90 minutes)
 	$(BIN)/python -m benchmarks.bench $(ARGS)
 
 bench-cluster: $(VENV)/.installed  ## What travels between hosts and what it costs, over slow networks (root and iproute2; 35 minutes)
