@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fnmatch
+import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,10 +65,20 @@ def load_agent(file: Path) -> Agent:
 def newest_file(algorithm: str | None) -> Path:
     """Of the algorithm, or of any, in the folders where runs are."""
     name = f"{algorithm.lower()}_*.pt" if algorithm else "*.pt"
-    files = [file for folder in RUN_FOLDERS for file in Path(folder).rglob(name)]
+    files = checkpoints_below(*map(Path, RUN_FOLDERS), name=name)
     if not files:
         raise UserError(f"--checkpoint: no {name} in {', '.join(RUN_FOLDERS)}; train first, or name a checkpoint")
-    return max(files, key=lambda file: file.stat().st_mtime)
+    return files[0]
+
+
+def checkpoints_below(*places: Path, name: str = "*.pt") -> list[Path]:
+    """Newest first. Hidden folders and Python's environments, which hold other files of this name, are left out."""
+    found: list[Path] = []
+    for place in places:
+        for folder, below, files in os.walk(place):
+            below[:] = [one for one in below if one[0] != "." and not Path(folder, one, "pyvenv.cfg").exists()]
+            found += [Path(folder, file) for file in fnmatch.filter(files, name)]
+    return sorted(found, key=lambda file: file.stat().st_mtime, reverse=True)
 
 
 def find_checkpoint(path: Path) -> Path:
@@ -74,14 +86,14 @@ def find_checkpoint(path: Path) -> Path:
     if path.is_file():
         return path
     if path.is_dir():
-        files = sorted(path.rglob("*.pt"), key=lambda file: file.stat().st_mtime)
+        files = checkpoints_below(path)
         if files:
-            return files[-1]
+            return files[0]
         raise UserError(f"checkpoint {path}: no checkpoint in this directory; train first, or name another")
     near = path.parent
     while not near.is_dir() and near != near.parent:
         near = near.parent
     too_wide = near.resolve() in (Path("/"), Path.home())  # looking through all of it would take minutes
-    found = [] if too_wide else sorted(near.rglob("*.pt"))[:8]
+    found = [] if too_wide else checkpoints_below(near)[:8]
     listing = f"there are {', '.join(map(str, found))}" if found else f"none in {near}/ either; train first"
     raise UserError(f"checkpoint {path}: no such file; {listing}")
