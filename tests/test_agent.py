@@ -18,9 +18,8 @@ def _file(path: Path, seconds: int) -> Path:
 
 def test_files_of_environments_are_no_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    old, new = (
-        _file(Path(f"runs/{name}/checkpoints/ppo_sequential_final.pt"), at) for name, at in (("b", 1), ("a", 2))
-    )
+    old = _file(Path("runs/b/checkpoints/ppo_sequential_final.pt"), 1)
+    new = _file(Path("runs/a/checkpoints/ppo_sequential_final.pt"), 2)
     _file(Path(".venv/lib/torch/test.pt"), 3)
     _file(Path("env/lib/torch/test.pt"), 3)
     _file(Path("env/pyvenv.cfg"), 3)
