@@ -121,7 +121,7 @@ prove-parallel: $(VENV)/.installed  ## All algorithms, one process and several, 
 	$(BIN)/rlcb suite config/suites/learning.yaml $(ARGS)
 	$(BIN)/python -m benchmarks.learning_pairs
 
-check-scale: $(VENV)/.installed  ## Predictions of rlcb scale against runs (root and iproute2; 20 minutes); writes docs/results/
+check-scale: $(VENV)/.installed  ## Predictions of rlcb scale against runs (root and iproute2; 30 minutes); writes docs/results/
 	$(BIN)/python -m benchmarks.scale_check $(ARGS)
 
 docs: $(VENV)/.installed  ## Write the configuration reference in docs/ anew
