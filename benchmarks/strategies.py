@@ -1,6 +1,6 @@
 """What the ways to exchange cost and bring: bytes per update, FPS over slow networks, reward after equal steps.
 
-Two simulated hosts with one worker each (tests/cluster/hosts.py: root and iproute2). Called again, it goes on where it
+Two simulated hosts (tests/cluster/hosts.py: root and iproute2). Called again, it goes on where it
 was stopped; what another workload has left is measured anew.
 """
 
@@ -41,6 +41,9 @@ STRATEGIES: dict[str, dict[str, Any]] = {  # settings by their paths in the conf
         "cluster.average_every": 8,
         "cluster.compression": "fp16",
     },
+    # 60% of two workers are both of them: nobody is cut.
+    "allreduce, 4 workers": {"parallel.num_workers": 4},
+    "allreduce, 4 workers, straggler cut": {"parallel.num_workers": 4, "cluster.straggler_cut": True},
 }
 FAST = "0 ms"
 NETWORKS: dict[str, dict[str, float]] = {  # of two_hosts; milliseconds are those that ping shows

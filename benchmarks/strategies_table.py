@@ -9,7 +9,7 @@ TEMPLATE = """# What travels between hosts, and what it costs
 
 `{command}`, {date}; {machine}.
 PPO, {workload}; CoinRun easy, {levels} levels.
-Two hosts (network namespaces) with one worker each. Raw numbers: [cluster_strategies.json](cluster_strategies.json).
+Two hosts (network namespaces) with one worker each, where nothing else is said. Raw numbers: [cluster_strategies.json](cluster_strategies.json).
 
 {table}
 
@@ -17,7 +17,8 @@ Two hosts (network namespaces) with one worker each. Raw numbers: [cluster_strat
 - FPS: from the end of the first update over the next {updates}. Milliseconds are the round trip, as `ping` shows it
   (0: a pair of veth devices; else a relay between two TAP devices); a bandwidth is that of each direction (tc tbf).
   {missing}
-- Both hosts, and the relay, share the cores of one machine: hosts of their own would have more of them for the network.
+- Both hosts, and the relay, share the cores of one machine: hosts of their own would have more of them for the network,
+  and four workers take turns.
 - Reward: {reward}
 """
 
