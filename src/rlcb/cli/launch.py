@@ -217,8 +217,12 @@ def _by_hand(commands: list[tuple[str, str]], args: argparse.Namespace) -> int:
 
 
 def _over_ssh(commands: list[tuple[str, str]]) -> int:
-    """All nodes at once; what they print comes here. Ctrl-C reaches one, through its terminal: enough."""
-    agents = [(host, subprocess.Popen(["ssh", "-tt", host, command])) for host, command in commands]
+    """All nodes at once; what they print comes here. Ctrl-C reaches the first, through its terminal: enough. Of several
+    that share a terminal, all but one would wait for the key that one has taken, and hear nothing else."""
+    agents = [
+        (host, subprocess.Popen(["ssh", "-tt", host, command], stdin=subprocess.DEVNULL if number else None))
+        for number, (host, command) in enumerate(commands)
+    ]
     left = list(agents)
     while left:
         for host, agent in list(left):
