@@ -9,7 +9,8 @@ TEMPLATE = """# What travels between hosts, and what it costs
 
 `{command}`, {date}; {machine}.
 PPO, {workload}; CoinRun easy, {levels} levels.
-Two hosts (network namespaces) with one worker each, where nothing else is said. Raw numbers: [cluster_strategies.json](cluster_strategies.json).
+Two hosts (network namespaces) with one worker each, where nothing else is said.
+Raw numbers: [cluster_strategies.json](cluster_strategies.json).
 
 {table}
 
