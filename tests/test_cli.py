@@ -32,6 +32,14 @@ def test_doors_fix_what_they_are_named_for(rlcb: Callable[..., subprocess.Comple
     assert "--algo: unknown flag" in done.stderr
 
 
+def test_a_flag_of_another_command_is_not_its_own_remedy(
+    rlcb: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    done = rlcb("evaluate", "--num-workers", "2")
+    assert done.returncode == 2
+    assert done.stderr == "error: --num-workers: unknown flag; another command has it; see --help\n"
+
+
 def test_commands_are_listed(rlcb: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     done = rlcb("--help")
     assert done.returncode == 0

@@ -55,13 +55,19 @@ def parse(parser: Parser, words: list[str]) -> argparse.Namespace:
     for word in unknown:
         if word.startswith("-"):
             flag = word.partition("=")[0]
-            close = difflib.get_close_matches(flag, _all_flags(parser), n=1, cutoff=0.6)
-            problems.append(f"{flag}: unknown flag; " + (f"did you mean {close[0]}?" if close else "see --help"))
+            problems.append(f"{flag}: unknown flag; {_remedy(flag, _all_flags(parser))}")
         elif not value_follows:
             problems.append(f"{word}: not expected here; see {parser.prog} --help")
         value_follows = word.startswith("-") and "=" not in word
     args.problems = problems
     return args
+
+
+def _remedy(flag: str, known: list[str]) -> str:
+    if flag in known:
+        return "another command has it; see --help"
+    close = difflib.get_close_matches(flag, known, n=1, cutoff=0.6)
+    return f"did you mean {close[0]}?" if close else "see --help"
 
 
 def whole_numbers(args: argparse.Namespace, limits: dict[str, tuple[int, int]]) -> tuple[dict[str, int], list[str]]:
