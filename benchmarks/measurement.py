@@ -16,11 +16,10 @@ from typing import IO, Any
 
 import psutil
 
-from rlcb.cpu.memory import tree_cpu_seconds, tree_pss
+from rlcb.cpu.memory import MemoryWatch, tree_cpu_seconds
 
 ROOT = Path(__file__).parents[1]
 SAMPLE_SECONDS = 0.5
-LOOK_PAUSE = 100  # times as long as looking through the memory took: 1% of a core at most
 SAY_SECONDS = 60.0  # between two signs of life, where there is no terminal to rewrite a line on
 
 DISTURBED = 0.1  # cores in use elsewhere that make a measurement doubtful
@@ -32,9 +31,13 @@ class MeasurementFailed(Exception):
 
 def measure(command: list[str], label: str, time_limit: float) -> dict[str, Any]:
     """What the process says in its last line, with the peak memory of its tree."""
-    peak, used, begin, before = 0, 0.0, perf_counter(), cpu_seconds()
-    says, next_look = _SignsOfLife(label), begin
-    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output, _running(command, output) as child:
+    used, begin, before = 0.0, perf_counter(), cpu_seconds()
+    says = _SignsOfLife(label)
+    with (
+        tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output,
+        _running(command, output) as child,
+        MemoryWatch(child.pid, SAMPLE_SECONDS) as memory,
+    ):
         while True:
             try:
                 child.wait(SAMPLE_SECONDS)
@@ -44,10 +47,7 @@ def measure(command: list[str], label: str, time_limit: float) -> dict[str, Any]
                 if seconds > time_limit:
                     raise MeasurementFailed(f"{label}: not done after {time_limit:.0f} seconds") from None
                 used = max(used, tree_cpu_seconds(child.pid))
-                if (look := perf_counter()) >= next_look:
-                    peak = max(peak, tree_pss(child.pid))
-                    next_look = perf_counter() + LOOK_PAUSE * (perf_counter() - look)
-                says.alive(seconds, peak)
+                says.alive(seconds, memory.peak)
         output.seek(0)
         lines = output.read().splitlines()
     if child.returncode:
@@ -56,7 +56,7 @@ def measure(command: list[str], label: str, time_limit: float) -> dict[str, Any]
     result: dict[str, Any] = json.loads(lines[-1])
     seconds = perf_counter() - begin
     others = (cpu_seconds() - before - used) / seconds
-    result |= {"peak_memory": peak, "seconds": seconds, "cores_busy_elsewhere": others}
+    result |= {"peak_memory": memory.peak, "seconds": seconds, "cores_busy_elsewhere": others}
     says.done(result)
     return result
 
