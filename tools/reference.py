@@ -15,7 +15,7 @@ def reference() -> str:
     lines = ["| key | flag | default | meaning |", "| --- | --- | --- | --- |"]
     for path, field in leaves():
         flag = flag_name(path)
-        shown = f"`{flag}`" if flag and not path.startswith("cluster.") else ""
+        shown = f"`{flag}`" if flag else ""
         named = f" ({', '.join(choices(field))})" if choices(field) else ""
         lines.append(f"| `{path}` | {shown} | {default_text(path, field)} | {field.description}{named} |")
     return "\n".join(lines) + "\n"

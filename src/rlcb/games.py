@@ -30,6 +30,14 @@ def game_name(name: str) -> str:
     return game
 
 
+def missing_difficulty(game: str, difficulty: str) -> str | None:
+    """What is wrong with asking for this difficulty of this game."""
+    having, name = RARE_DIFFICULTIES.get(difficulty), game_name(game)
+    if having is None or name in having:
+        return None
+    return f"{difficulty} does not exist for {name}, only for {', '.join(sorted(having))}; use easy or hard"
+
+
 def game_id(name: str) -> str:
     """`procgen-coinrun-v0`, for any spelling."""
     return f"procgen-{game_name(name)}-v0"

@@ -19,6 +19,8 @@ def run(args: argparse.Namespace, door: Door) -> int:
         seconds = float(args.seconds)
     except ValueError:
         raise UserError(f"--seconds {args.seconds} is not a number; for example --seconds 10") from None
+    if not 0 <= seconds <= 3600:
+        raise UserError(f"--seconds {args.seconds}: use 0 to 3600")
     from rlcb.check import check
 
     return check(seconds)

@@ -11,8 +11,9 @@ import yaml
 from pydantic import ValidationError
 
 from rlcb.config.crew import with_crew
+from rlcb.config.fit import settings_that_do_not_fit
 from rlcb.config.spellings import OLD_SPELLINGS, modernise
-from rlcb.config.tree import ALGORITHM_DEFAULTS, Config, Section, leaves, settings_that_do_not_fit
+from rlcb.config.tree import ALGORITHM_DEFAULTS, Config, Section, leaves
 from rlcb.errors import UserError
 
 Tree = dict[str, Any]
@@ -27,10 +28,14 @@ class Override(NamedTuple):
 
 
 def load_config(
-    file: str | Path | None, overrides: list[Override], fixed: dict[str, str] | None = None, cores: int = 1
+    file: str | Path | None,
+    overrides: list[Override],
+    fixed: dict[str, str] | None = None,
+    cores: int = 1,
+    usual: Tree | None = None,
 ) -> Config:
-    """Defaults of the algorithm < file < overrides. What is `fixed` (by a door) may not be contradicted by the file.
-    `cores` is how many workers there are where nobody says.
+    """Defaults of the algorithm < `usual` (of a door) < file < overrides. What is `fixed` (by a door) may not be
+    contradicted by the file. `cores` is how many workers there are where nobody says.
 
     Raises a UserError that lists every problem at once.
     """
@@ -43,7 +48,7 @@ def load_config(
     by_path = {override.path: override for override in overrides}
     algo = str(by_path["algo"].value if "algo" in by_path else raw.get("algo", "ppo"))
     tree, contradictions = modernise(raw, algo)
-    tree = _merged(ALGORITHM_DEFAULTS.get(algo, {}), tree)
+    tree = _merged(_merged(ALGORITHM_DEFAULTS.get(algo, {}), usual or {}), tree)
     _apply(tree, overrides)
     field_problems, config = _validate(tree, by_path)
     problems += contradictions + field_problems
@@ -67,6 +72,8 @@ def _read(file: str | Path) -> tuple[Tree, list[str]]:
         where = getattr(error, "problem_mark", None)
         line = f" in line {where.line + 1}" if where else ""
         return {}, [f"--config {file}: not valid YAML{line} ({getattr(error, 'problem', error)})"]
+    except ValueError as error:  # a date that no calendar has
+        return {}, [f"--config {file}: not valid YAML ({error}); put text into quotes"]
     if raw is None:
         return {}, []
     if not isinstance(raw, dict):

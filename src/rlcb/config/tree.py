@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 from pydantic.fields import FieldInfo
 
-from rlcb.games import RARE_DIFFICULTIES, game_id, game_name
+from rlcb.games import game_id
 
 Algo = Literal["ppo", "a2c", "a3c", "impala"]
 Mode = Literal["sequential", "parallel", "cluster"]
@@ -136,7 +136,9 @@ class ClusterSettings(Section):
         description="gradients are exchanged per minibatch (allreduce) or once per epoch, in one step (accumulate), or "
         "never: workers step by themselves, and weights are averaged every average_every updates (average)",
     )
-    compression: Literal["none", "fp16"] = Field("none", description="send gradients in half precision (fp16)")
+    compression: Literal["none", "fp16"] = Field(
+        "none", description="send gradients and weights in half precision (fp16)"
+    )
     average_every: Int = Field(
         4, ge=1, description="updates between two averages of weights (average, and A3C's nodes)"
     )
@@ -256,6 +258,11 @@ class Config(Section):
         return self.parallel.timeout or (60.0 if self.mode == "cluster" else 25.0)
 
     @property
+    def patience(self) -> float:
+        """The same for actors and Hogwild workers: replaced before other learners give up waiting for ours."""
+        return self.timeout / 2 if self.num_ranks > 1 else self.timeout
+
+    @property
     def rollout_size(self) -> int:
         return self.num_envs * self.training.n_steps
 
@@ -300,68 +307,3 @@ def flag_name(path: str) -> str | None:
     if path in _NO_FLAG:
         return None
     return _FLAG_NAMES.get(path) or "--" + path.rpartition(".")[2].replace("_", "-")
-
-
-def settings_that_do_not_fit(config: Config) -> list[str]:
-    """Problems between settings that are each fine by themselves."""
-    problems = []
-    envs, steps, batch = config.num_envs, config.training.n_steps, config.batch_size
-    if batch > config.rollout_size:
-        problems.append(
-            f"training.batch_size: {batch} is more than one rollout, {envs} environments × {steps} steps = "
-            f"{config.rollout_size}; use at most that"
-        )
-    elif batch % envs or steps % (batch // envs):
-        fitting = sorted(envs * k for k in range(1, steps + 1) if steps % k == 0)
-        near = sorted(sorted(fitting, key=lambda size: abs(size - batch))[:3])
-        problems.append(
-            f"training.batch_size: {batch} does not divide {envs} environments × {steps} steps evenly (every minibatch "
-            f"takes the same number of steps from every environment); use {_one_of(near)}"
-        )
-    if config.training.total_timesteps is None and config.training.duration is None:
-        problems.append(
-            "training.total_timesteps: null, and no training.duration either; give the run an end with one of them"
-        )
-    if config.env.num_levels and config.env.start_level + config.env.num_levels >= 2**31:
-        problems.append(
-            f"env.start_level: {config.env.start_level} + {config.env.num_levels} levels go past Procgen's last level "
-            f"({2**31 - 1}); use a smaller one"
-        )
-    if config.cuts_stragglers and (config.algo in ("impala", "a3c") or config.sync == "average"):
-        whose = "average" if config.sync == "average" else ALGORITHM_LABELS[config.algo]
-        problems.append(
-            f"cluster.straggler_cut: true, but with {whose} nobody waits for others to finish collecting; leave it out"
-        )
-    if config.algo == "impala" and config.training.normalize_advantage:
-        problems.append("training.normalize_advantage: true, but IMPALA's advantages keep their scale; leave it out")
-    crew, learners = config.crew, config.num_ranks
-    if config.algo == "impala" and crew is not None and crew.number % learners:
-        problems.append(
-            f"parallel.num_learners: {learners} learners cannot share {crew.number} actors evenly; "
-            f"use {_one_of(_divisors(crew.number))}"
-        )
-    if (
-        config.algo == "a3c"
-        and config.mode != "sequential"
-        and config.training.batch_size not in (None, config.rollout_size)
-    ):
-        problems.append(
-            f"training.batch_size: {config.training.batch_size}, but every A3C worker learns from its whole rollout; "
-            "leave it out"
-        )
-    having = RARE_DIFFICULTIES.get(config.env.distribution_mode)
-    if having is not None and game_name(config.env.name) not in having:
-        problems.append(
-            f"env.distribution_mode: {config.env.distribution_mode} does not exist for {game_name(config.env.name)}, "
-            f"only for {', '.join(sorted(having))}; use easy or hard"
-        )
-    return problems
-
-
-def _divisors(number: int) -> list[int]:
-    return [k for k in range(1, number + 1) if number % k == 0]
-
-
-def _one_of(values: list[int]) -> str:
-    *most, last = map(str, values)
-    return f"{', '.join(most)} or {last}" if most else last

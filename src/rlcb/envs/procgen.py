@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
 from rlcb.envs.registration import silence_gym
-from rlcb.games import game_name
+from rlcb.games import game_name, missing_difficulty
 
 Floats: TypeAlias = NDArray[np.float32]
 Ints: TypeAlias = NDArray[np.int64]
@@ -52,6 +52,8 @@ class ProcgenVectorEnv(VectorEnv[NDArray[np.uint8], NDArray[np.integer[Any]], An
         num_threads: int = 0,
         render_mode: str | None = None,
     ) -> None:
+        if missing := missing_difficulty(game, distribution_mode):
+            raise ValueError(f"distribution_mode: {missing}")
         self.num_envs = num_envs
         self.render_mode = render_mode
         self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": ["rgb_array"], "render_fps": 15}
