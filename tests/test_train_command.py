@@ -104,10 +104,11 @@ def _check_records(records: list[dict[str, Any]], algo: str) -> None:
 
 def test_a_written_configuration_reproduces_the_run(rlcb: Run, tmp_path: Path) -> None:
     rlcb("train", *SMALL, "--seed", "5", "--total-timesteps", "256", "--output-dir", "one")
-    again = rlcb("train", "--config", "one/config.yaml", "--output-dir", "two")
+    again = rlcb("train", "--config", "one/config.yaml")  # beside it, not in its place
     assert again.returncode == 0, again.stderr
     name = "checkpoints/ppo_sequential_final.pt"
-    assert torch.equal(parameters(tmp_path / "one" / name), parameters(tmp_path / "two" / name))
+    (repeated,) = (tmp_path / "runs").glob(f"ppo_sequential_coinrun_seed5_*/{name}")
+    assert torch.equal(parameters(tmp_path / "one" / name), parameters(repeated))
 
 
 @pytest.mark.parametrize("algo", LABELS)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.conftest import command_line
 from tests.test_train_command import SMALL, Run, files, start, wait_for
 
 
@@ -20,6 +21,7 @@ from tests.test_train_command import SMALL, Run, files, start, wait_for
         (["--n-epochs", "2.5"], "--n-epochs 2.5"),
         (["--batch-size", "1000"], "1000"),
         (["--config", "absent.yaml"], "absent.yaml: no such file"),
+        (["--config", "date.yaml"], "date.yaml: not valid YAML"),
         (["--output-dir", "/proc/nowhere"], "/proc"),
         (["--output-dir", "file/run"], "is a file"),
         (["--resume", "nothing"], "no run there"),
@@ -32,12 +34,13 @@ def test_bad_input_is_refused_before_anything_is_made(
     rlcb: Run, tmp_path: Path, words: list[str], expected: str
 ) -> None:
     (tmp_path / "file").write_text("")
+    (tmp_path / "date.yaml").write_text("logging: {output_dir: 2026-11-31}")
     done = rlcb("train", *words)
     assert done.returncode == 2
     assert expected in done.stderr
     assert "Traceback" not in done.stderr
     assert all(line.startswith("error: ") for line in done.stderr.splitlines())
-    assert files(tmp_path) == {"file"}
+    assert files(tmp_path) == {"file", "date.yaml"}
 
 
 def test_several_mistakes_are_told_together(rlcb: Run, tmp_path: Path) -> None:
@@ -115,3 +118,62 @@ def test_a_run_without_a_place_gets_one_of_its_own(rlcb: Run, tmp_path: Path) ->
     assert rlcb("train", *SMALL, "--total-timesteps", "128", "--env", "bigfish").returncode == 0
     [run] = (tmp_path / "runs").iterdir()
     assert run.name.startswith("ppo_sequential_bigfish_seed42_")
+
+
+def test_a_run_whose_checkpoints_are_all_damaged_keeps_its_history(rlcb: Run, tmp_path: Path) -> None:
+    rlcb("train", *SMALL, "--total-timesteps", "256", "--output-dir", "out")
+    log = tmp_path / "out/logs/PPO_Sequential/metrics.jsonl"
+    before = log.read_bytes()
+    for file in (tmp_path / "out/checkpoints").glob("*.pt"):
+        file.write_bytes(file.read_bytes()[:1000])
+    done = rlcb("train", "--resume", "out", "--total-timesteps", "512")
+    assert done.returncode == 2
+    assert "no checkpoint in out/checkpoints can be read" in done.stderr
+    assert log.read_bytes() == before
+
+
+def test_a_copied_run_goes_on_where_it_was(rlcb: Run, tmp_path: Path) -> None:
+    """Copying gives the oldest file the newest time."""
+    rlcb("train", *SMALL, "--total-timesteps", "384", "--save-interval", "1", "--output-dir", "out")
+    (tmp_path / "out/checkpoints/ppo_sequential_step_128.pt").touch()
+    done = rlcb("train", "--resume", "out", "--total-timesteps", "512")
+    assert "Resumed at step: 384" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"), [(["--config", "c.yaml"], "of its own"), (["--output-dir", "b"], "where it is, out")]
+)
+def test_what_a_resumed_run_does_not_use_is_an_error(rlcb: Run, words: list[str], expected: str) -> None:
+    rlcb("train", *SMALL, "--total-timesteps", "128", "--output-dir", "out")
+    done = rlcb("train", "--resume", "out", "--total-timesteps", "256", *words)
+    assert done.returncode == 2
+    assert expected in done.stderr
+
+
+def test_runs_that_share_a_folder_of_logs(rlcb: Run, tmp_path: Path) -> None:
+    """As those of the files in config/ do: nobody overwrites another's."""
+
+    def train(algo: str, name: str, *words: str) -> None:
+        (tmp_path / "c.yaml").write_text(f"logging: {{checkpoint_dir: ./checkpoints/{name}, log_dir: ./logs}}")
+        done = rlcb("train", "--algo", algo, "--config", "c.yaml", *SMALL, "--total-timesteps", "128", *words)
+        assert done.returncode == 0, done.stderr
+
+    train("ppo", "ppo_sequential")
+    train("ppo", "ppo_sequential_large")
+    train("impala", "impala_sequential")
+    train("ppo", "ppo_sequential_large", "--overwrite")
+    logs = sorted(str(path.parent.relative_to(tmp_path)) for path in tmp_path.glob("logs/**/metrics.jsonl"))
+    assert logs == ["logs/IMPALA_Sequential", "logs/PPO_Sequential", "logs/ppo_sequential_large/PPO_Sequential"]
+
+
+def test_a_run_beside_its_logs_is_resumed_from_anywhere(
+    rlcb: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "c.yaml").write_text("logging: {checkpoint_dir: ./checkpoints/ppo_sequential, log_dir: ./logs}")
+    assert rlcb("train", "--config", "c.yaml", *SMALL, "--total-timesteps", "128").returncode == 0
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert command_line("train", "--resume", "../checkpoints/ppo_sequential", "--total-timesteps", "256") == 0
+    assert files(tmp_path / "elsewhere") == set()
+    lines = (tmp_path / "logs/PPO_Sequential/metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["timesteps"] for line in lines] == [128, 256]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from rlcb.envs.procgen import N_ACTIONS, OBS_SHAPE
 from rlcb.envs.randomness import EVALUATION, EnvRandomness
 from rlcb.errors import UserError
 from rlcb.policy import Policy
-from rlcb.runs.checkpoint import DamagedCheckpoint, load_checkpoint
+from rlcb.runs.checkpoint import DamagedCheckpoint, load_checkpoint, most_trained, run_name
 
 RUN_FOLDERS = ("runs", "benchmarks", "checkpoints")
 _NOISE_STEPS = 64  # steps of noise drawn at a time
@@ -68,7 +69,7 @@ def newest_file(algorithm: str | None) -> Path:
     files = checkpoints_below(*map(Path, RUN_FOLDERS), name=name)
     if not files:
         raise UserError(f"--checkpoint: no {name} in {', '.join(RUN_FOLDERS)}; train first, or name a checkpoint")
-    return files[0]
+    return _most_trained(files)
 
 
 def checkpoints_below(*places: Path, name: str = "*.pt") -> list[Path]:
@@ -81,14 +82,22 @@ def checkpoints_below(*places: Path, name: str = "*.pt") -> list[Path]:
     return sorted(found, key=lambda file: file.stat().st_mtime, reverse=True)
 
 
+def _most_trained(files: list[Path]) -> Path:
+    """Of the run that was written to last."""
+    newest = files[0]
+    of_this_run = [file for file in files if file.parent == newest.parent and run_name(file) == run_name(newest)]
+    found = most_trained(of_this_run, lambda damage: print(f"Warning: checkpoint {damage}", file=sys.stderr))
+    return found[0] if found else newest
+
+
 def find_checkpoint(path: Path) -> Path:
-    """The checkpoint file; for the directory of a run, its newest."""
+    """The checkpoint file; for the directory of a run, the one that was trained longest."""
     if path.is_file():
         return path
     if path.is_dir():
         files = checkpoints_below(path)
         if files:
-            return files[0]
+            return _most_trained(files)
         raise UserError(f"checkpoint {path}: no checkpoint in this directory; train first, or name another")
     near = path.parent
     while not near.is_dir() and near != near.parent:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from rlcb.runs.checkpoint import DamagedCheckpoint, checksum, load_checkpoint, save_checkpoint
+from rlcb.runs.checkpoint import DamagedCheckpoint, checksum, load_checkpoint, most_trained, run_name, save_checkpoint
 from rlcb.runs.files import read_json_lines, write_atomically, write_json
 
 CONTENT = {"weights": {"a": torch.arange(6.0).view(2, 3)}, "update": 3, "name": "x", "list": [1.5, None, True]}
@@ -81,3 +81,24 @@ def test_json_has_no_nan(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="JSON"):
         write_json(tmp_path / "x.json", {"a": float("nan")})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_most_trained_is_found_by_steps_and_not_by_time(tmp_path: Path) -> None:
+    def save(label: str, steps: int) -> Path:
+        file = tmp_path / f"ppo_sequential_{label}.pt"
+        save_checkpoint(file, {"progress": {"timesteps": steps}})
+        return file
+
+    passed_over: list[DamagedCheckpoint] = []
+    late, final = save("step_900", 900), save("final", 500)  # resumed after its end, and interrupted
+    early = save("step_100", 100)
+    found = most_trained([final, early, late], passed_over.append)
+    assert found is not None
+    assert found[0] == late
+    late.write_bytes(b"torn")
+    found = most_trained([early, final, late], passed_over.append)
+    assert found is not None
+    assert found[0] == final
+    assert len(passed_over) == 1
+    assert most_trained([late], passed_over.append) is None
+    assert run_name(late) == run_name(final) == "ppo_sequential"

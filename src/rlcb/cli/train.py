@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import argparse
 import os
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from rlcb.cli.parser import NO_LIMIT, Door, Parser, parse, whole_numbers
+from rlcb.cli.place import describes_its_own_run, moved, with_place
 from rlcb.cluster.torchrun import settings_of_torchrun, under_torchrun
 from rlcb.config import Config, Override, flag_name, leaves, load_config
 from rlcb.config.describe import choices, default_text
 from rlcb.errors import UserError
-from rlcb.games import game_name
 
 # Settings that may change when a run is resumed; all others are part of the experiment.
 RESUMABLE = (
@@ -139,41 +138,24 @@ def _new_config(args: argparse.Namespace, door: Door) -> Config:
 
     overrides = overrides_of(args)
     paths = {override.path for override in overrides}
-    if door.duration and not paths & {"training.duration", "training.total_timesteps"}:
-        overrides.append(Override("training.duration", door.duration, "--duration"))
+    timed = door.duration and not paths & {"training.duration", "training.total_timesteps"}
+    usual = {"training": {"duration": door.duration}} if timed else {}
     config, problems = None, list(args.problems)
     try:
-        config = load_config(args.config, overrides, door.fixed, physical_cores())
+        config = load_config(args.config, overrides, door.fixed, physical_cores(), usual)
         more, misfits = settings_of_torchrun(config.algo, config.mode, {one.path: one for one in overrides})
         problems += misfits
         if more:
-            config = load_config(args.config, [*overrides, *more], door.fixed)
+            config = load_config(args.config, [*overrides, *more], door.fixed, usual=usual)
     except UserError as error:
         problems += error.problems
     if config is not None:
-        config = _with_place(config, paths, door.runs_in)
+        repeats = not args.overwrite and describes_its_own_run(args.config, config)
+        config = with_place(config, paths, door.runs_in, repeats)
         problems += refuse_unwritable(config)
     if problems or config is None:
         raise UserError(problems)
     return config
-
-
-def _with_place(config: Config, given: set[str], runs_in: str | None) -> Config:
-    """`--output-dir` takes checkpoints and logs along. Timed doors, and runs without a place, get a new folder."""
-    places = config.logging
-    placed_by_file = places.output_dir or places.checkpoint_dir
-    if "logging.output_dir" in given:
-        output = places.output_dir
-    elif "logging.checkpoint_dir" in given or (placed_by_file and not runs_in):
-        return config
-    else:
-        name = f"{config.run_name}_{game_name(config.env.name)}_seed{config.env.seed}"
-        if config.num_nodes == 1 and not under_torchrun():  # several processes must come to the same name
-            name += f"_{datetime.now():%Y%m%d-%H%M%S}"
-        output = f"./{runs_in or 'runs'}/{name}"
-    elsewhere = {name: None for name in ("checkpoint_dir", "log_dir") if f"logging.{name}" not in given}
-    places = places.model_copy(update={"output_dir": output, **elsewhere})
-    return config.model_copy(update={"logging": places})
 
 
 def _resumed_config(args: argparse.Namespace, door: Door) -> Config:
@@ -183,6 +165,11 @@ def _resumed_config(args: argparse.Namespace, door: Door) -> Config:
     problems = list(args.problems)
     if args.overwrite:
         problems.append("--overwrite and --resume: one replaces the run, the other continues it; use one of them")
+    if args.config != door.config_file:
+        problems.append(f"--config {args.config}: a resumed run has a configuration of its own; leave it out")
+    elsewhere = vars(args)["logging.output_dir"]
+    if place and elsewhere and Path(place).resolve() != Path(elsewhere).resolve():
+        problems.append(f"--output-dir {elsewhere}: a run is resumed where it is, {place}; leave it out")
     if place is None:
         raise UserError([*problems, "--resume: which run? Name its directory: --resume benchmarks/my_run"])
     file = Path(place) / "config.yaml"
@@ -214,14 +201,7 @@ def _resumed_config(args: argparse.Namespace, door: Door) -> Config:
         )
     if problems:
         raise UserError(problems)
-    return _moved(config, place)
-
-
-def _moved(config: Config, place: str) -> Config:
-    """A run whose directory was renamed or copied is resumed where it is now."""
-    if config.logging.output_dir is None or Path(config.logging.output_dir).resolve() == Path(place).resolve():
-        return config
-    return config.model_copy(update={"logging": config.logging.model_copy(update={"output_dir": str(place)})})
+    return moved(config, place)
 
 
 def _value(config: Config, path: str) -> Any:

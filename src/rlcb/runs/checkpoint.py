@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,38 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     if content["format"] != FORMAT:
         raise DamagedCheckpoint(f"{path}: of format {content['format']}; this version reads format {FORMAT}")
     return content
+
+
+def most_trained(
+    files: Iterable[Path], passed_over: Callable[[DamagedCheckpoint], None]
+) -> tuple[Path, dict[str, Any]] | None:
+    """The whole one with the most steps; which was written last tells nothing after a copy. Those that are damaged and
+    would have been opened are `passed_over`."""
+    best, steps = None, -1
+    for file in sorted(files, key=_steps_by_name, reverse=True):
+        if _steps_by_name(file) <= steps:
+            break
+        try:
+            content = load_checkpoint(file)
+        except DamagedCheckpoint as damage:
+            passed_over(damage)
+            continue
+        except FileNotFoundError:
+            continue  # the run goes on, and has removed it
+        if content["progress"]["timesteps"] > steps:
+            best, steps = (file, content), content["progress"]["timesteps"]
+    return best
+
+
+def run_name(file: Path) -> str:
+    """`ppo_sequential`, of `ppo_sequential_step_4096.pt`."""
+    return re.sub(r"_(final|latest|step_\d+)$", "", file.stem)
+
+
+def _steps_by_name(file: Path) -> float:
+    """Infinite where only the content tells."""
+    named = re.search(r"_step_(\d+)$", file.stem)
+    return int(named[1]) if named else float("inf")
 
 
 def checksum(content: Any) -> str:

@@ -61,6 +61,8 @@ class RunDir:
 
     def refuse_if_taken(self) -> None:
         traces = self.traces()
+        if traces == [self.metrics_file] and not self.logs.is_relative_to(self.root):
+            raise UserError(f"--log-dir {self.logs.parent}: {self.logs} holds the logs of another run; choose another")
         if traces:
             place = traces[0].parent
             raise UserError(
@@ -102,7 +104,8 @@ class RunDir:
             for mode in get_args(Mode):
                 for path in self.checkpoints.glob(f"{algo}_{mode}_*.pt"):
                     path.unlink()
-                shutil.rmtree(self.logs.parent / f"{label}_{mode.capitalize()}", ignore_errors=True)
+                shutil.rmtree(self.root / "logs" / f"{label}_{mode.capitalize()}", ignore_errors=True)
+        shutil.rmtree(self.logs, ignore_errors=True)
         self.logs.mkdir(parents=True, exist_ok=True)
 
 

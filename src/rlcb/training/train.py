@@ -17,7 +17,7 @@ from rlcb.cpu.machine import physical_cores
 from rlcb.cpu.memory import MemoryWatch
 from rlcb.cpu.threads import Threads, apply_threads, threads_of
 from rlcb.errors import UserError
-from rlcb.runs.checkpoint import DamagedCheckpoint, load_checkpoint
+from rlcb.runs.checkpoint import DamagedCheckpoint, most_trained
 from rlcb.runs.files import write_atomically
 from rlcb.runs.metrics import MetricsLog
 from rlcb.runs.rundir import RunDir
@@ -63,6 +63,11 @@ def prepared(config: Config, run: RunDir, *, resume: bool, overwrite: bool) -> I
         run.refuse_if_taken()
     with run.create():
         checkpoint = newest_checkpoint(run) if resume else None
+        if resume and checkpoint is None and run.checkpoint_files():
+            raise UserError(
+                f"--resume {run.root}: no checkpoint in {run.checkpoints} can be read; "
+                "put a whole one there, or begin anew with --overwrite"
+            )
         if resume and checkpoint is None:
             print(f"Note: no checkpoint in {run.checkpoints} yet; the run starts at step 0", file=sys.stderr)
         if checkpoint is not None and run.is_summed_up():
@@ -139,12 +144,11 @@ def config_text(config: Config) -> str:
 
 
 def newest_checkpoint(run: RunDir, warn: bool = True) -> dict[str, Any] | None:
-    """The newest that is whole; damaged ones are named and passed over. None where a run ended before its first."""
-    for file in run.checkpoint_files():
-        try:
-            return load_checkpoint(file)
-        except DamagedCheckpoint as damage:
-            if not warn:
-                continue
+    """The one with the most steps that is whole; damaged ones are named. None where a run ended before its first."""
+
+    def passed_over(damage: DamagedCheckpoint) -> None:
+        if warn:
             print(f"Warning: {damage}; trying the one before it", file=sys.stderr)
-    return None
+
+    found = most_trained(run.checkpoint_files(), passed_over)
+    return found[1] if found else None
