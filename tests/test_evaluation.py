@@ -147,3 +147,15 @@ def test_rendering_without_a_display_writes_a_video(rlcb: Run, checkpoint: Path)
     assert frames[0].shape == (512, 512, 3)
     rlcb("evaluate", *words)
     assert json.loads((checkpoint.parent / "evaluation.json").read_text()) == shown
+
+
+def test_a_game_without_the_agents_difficulty_is_refused(rlcb: Run, tmp_path: Path) -> None:
+    """Procgen would end the whole process."""
+    small = ["--num-envs", "8", "--n-steps", "16", "--batch-size", "64", "--num-threads", "1"]
+    words = ["--env", "maze", "--distribution-mode", "memory", "--total-timesteps", "128", "--output-dir", "run"]
+    assert rlcb("train", *small, *words).returncode == 0
+    done = rlcb("evaluate", "--checkpoint", "run", "--env", "coinrun", "--num-episodes", "2")
+    assert done.returncode == 2
+    assert "memory does not exist for coinrun" in done.stderr
+    with pytest.raises(ValueError, match="memory does not exist for coinrun"):
+        ProcgenVectorEnv("coinrun", 1, distribution_mode="memory")

@@ -19,7 +19,7 @@ from rlcb.config.tree import ALGORITHM_LABELS, EnvSettings
 from rlcb.envs.levels import Levels, training_levels, unseen_levels
 from rlcb.envs.procgen import N_ACTIONS, OBS_SHAPE, ProcgenVectorEnv, make_envs
 from rlcb.errors import UserError
-from rlcb.games import game_id
+from rlcb.games import game_id, missing_difficulty
 from rlcb.runs.evaluations import log_evaluation, log_folder
 from rlcb.runs.files import write_json
 from rlcb.video.show import Show
@@ -91,6 +91,8 @@ def evaluate(
     if algorithm is not None and algorithm.lower() != config.algo:
         raise UserError(f"--algorithm {algorithm}: {file.name} was trained with {label}; leave the flag out")
     env = config.env if game is None else config.env.model_copy(update={"name": game_id(game)})
+    if missing := missing_difficulty(env.name, env.distribution_mode):
+        raise UserError(f"--env {game}: the agent was trained on {env.distribution_mode} levels; {missing}")
     chosen = _levels(env, levels)
     _print_header(label if titled else None, env.name, file)
     if env.name != config.env.name:
@@ -109,7 +111,8 @@ def evaluate(
         results.append(result)
     if len(results) == 2:
         print(f"Generalisation gap (train - test): {_gap(results):.2f}")
-    written = _write(file, env.name, deterministic, seed, results)
+    how = {"timesteps": agent.timesteps, "deterministic": deterministic, "seed": seed}
+    written = _write(file, env.name, how, results)
     print(f"Results saved to: {written}")
     logs = log_folder(file, config)
     if logs is not None and env.name == config.env.name:  # another game would be another curve
@@ -126,7 +129,7 @@ def play(envs: ProcgenVectorEnv, player: Player, levels: Levels, num_episodes: i
     rewards: list[list[float]] = [[] for _ in range(n_envs)]
     lengths: list[list[int]] = [[] for _ in range(n_envs)]
     obs, _ = envs.reset()
-    with tqdm(total=num_episodes, desc="Evaluating", file=sys.stdout, mininterval=0.5) as bar:
+    with tqdm(total=num_episodes, desc="Evaluating", file=sys.stdout, mininterval=0.5, disable=None) as bar:
         while left.any():
             playing = left > 0
             actions = player.actions(obs, playing)
@@ -198,7 +201,7 @@ def _print_header(label: str | None, env: str, file: Path) -> None:
         print(f"\nLoaded checkpoint from: {file}\n")
 
 
-def _write(file: Path, env: str, deterministic: bool, seed: int, results: list[Result]) -> Path:
+def _write(file: Path, env: str, how: dict[str, Any], results: list[Result]) -> Path:
     """One entry per checkpoint and game; an evaluation of the same levels replaces the earlier one."""
     path = file.with_name("evaluation.json")
     try:
@@ -207,6 +210,6 @@ def _write(file: Path, env: str, deterministic: bool, seed: int, results: list[R
         everything = {}
     games = everything.setdefault(file.name, {}).setdefault(env, {})
     for result in results:
-        games[result.levels.name] = {"deterministic": deterministic, "seed": seed, **result.numbers()}
+        games[result.levels.name] = {**how, **result.numbers()}
     write_json(path, everything)
     return path

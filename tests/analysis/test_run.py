@@ -8,6 +8,7 @@ import pytest
 
 from rlcb.analysis.groups import group_by_name
 from rlcb.analysis.run import find_runs, read_run, runs_in
+from rlcb.analysis.scores import generalisation_gap
 from rlcb.errors import UserError
 from tests.analysis.conftest import MakeRun
 
@@ -96,3 +97,36 @@ def test_points_of_a_curve(make_run: MakeRun) -> None:
     assert rewards.at(9999) is None
     assert rewards.first_at_least(2.0) == (2000, 20)
     assert rewards.first_at_least(5.0) is None
+
+
+def test_an_evaluation_of_an_earlier_agent_is_named(make_run: MakeRun) -> None:
+    root = make_run("a", evaluation={"train": 8.0, "test": 6.0})
+    (file,) = root.glob("checkpoints/evaluation.json")
+    everything = json.loads(file.read_text())
+    for games in everything.values():
+        for parts in games.values():
+            parts["train"]["timesteps"] = 3000
+            parts["test"]["timesteps"] = 1000
+    file.write_text(json.dumps(everything))
+    run = read_run(root)
+    assert any("evaluated at step 1,000 and 3,000 of 3,000" in gap for gap in run.gaps)
+    assert generalisation_gap(run) is None, "of two agents"
+
+
+def test_another_games_evaluation_is_not_the_runs(make_run: MakeRun) -> None:
+    root = make_run("a", evaluation={"train": 8.0})
+    (file,) = root.glob("checkpoints/evaluation.json")
+    file.write_text(file.read_text().replace("procgen-coinrun-v0", "procgen-maze-v0"))
+    assert read_run(root).evaluation == {}
+
+
+def test_the_gap_is_of_evaluations_in_the_same_way(make_run: MakeRun) -> None:
+    root = make_run("a", evaluation={"train": 8.0, "test": 6.0})
+    assert generalisation_gap(read_run(root)) == 2.0
+    (file,) = root.glob("checkpoints/evaluation.json")
+    everything = json.loads(file.read_text())
+    for games in everything.values():
+        for parts in games.values():
+            parts["train"]["deterministic"], parts["test"]["deterministic"] = True, False
+    file.write_text(json.dumps(everything))
+    assert generalisation_gap(read_run(root)) is None

@@ -155,7 +155,7 @@ def read_run(root: Path) -> Run:
         summary = {**summary, "status": "running"}
     if summary.get("status") != "finished":
         gaps.append(f"the run is {summary.get('status', 'unfinished')}; its figures are those so far")
-    return Run(root, config, summary, history, _evaluation(root, config, gaps), tuple(gaps))
+    return Run(root, config, summary, history, _evaluation(root, config, summary, gaps), tuple(gaps))
 
 
 def _read(file: Path, parse: Callable[[str], Any], gaps: list[str]) -> dict[str, Any]:
@@ -249,7 +249,9 @@ def _from_history(history: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _evaluation(root: Path, config: dict[str, Any], gaps: list[str]) -> dict[str, dict[str, Any]]:
+def _evaluation(
+    root: Path, config: dict[str, Any], summary: dict[str, Any], gaps: list[str]
+) -> dict[str, dict[str, Any]]:
     """Of the final checkpoint, on the game it was trained on; of the newest one evaluated where that was not."""
     elsewhere = (config.get("logging") or {}).get("checkpoint_dir")
     file = (Path(elsewhere) if elsewhere else root / "checkpoints") / "evaluation.json"
@@ -260,5 +262,10 @@ def _evaluation(root: Path, config: dict[str, Any], gaps: list[str]) -> dict[str
     found: dict[str, dict[str, Any]] = {}
     for name in sorted(everything, key=lambda name: name.endswith("_final.pt")):
         games = everything[name]
-        found = (games.get(game) or next(iter(games.values()), {})) if isinstance(games, dict) else found
+        found = games.get(game, found) if isinstance(games, dict) else found
+    steps = {part["timesteps"] for part in found.values() if isinstance(part, dict) and "timesteps" in part}
+    trained = summary.get("total_timesteps")
+    if trained is not None and steps - {trained}:
+        at = " and ".join(f"{step:,}" for step in sorted(steps))
+        gaps.append(f"evaluated at step {at} of {trained:,}; for the rest: rlcb evaluate --checkpoint {root}")
     return found

@@ -50,8 +50,10 @@ def evaluated(run: Run, levels: str) -> float | None:
 
 
 def generalisation_gap(run: Run) -> float | None:
+    """None where both were not evaluated, or not in the same way: one with the likeliest actions, the other sampled."""
     train, test = evaluated(run, "train"), evaluated(run, "test")
-    return None if train is None or test is None else train - test
+    ways = [[run.evaluation[name].get(key) for key in ("deterministic", "timesteps")] for name in run.evaluation]
+    return None if train is None or test is None or ways[0] != ways[-1] else train - test
 
 
 def published_beside(runs: Sequence[Run]) -> list[tuple[float, float]]:
