@@ -117,7 +117,7 @@ def test_a_run_that_is_there_is_continued_only_if_asked(rlcb: Rlcb, tmp_path: Pa
     assert "already holds a run" in refused.err
     done = rlcb(*words, "--resume", "--", "--total-timesteps", "4096")
     assert done.code == 0, done.err
-    assert f"run=(--resume {run} --total-timesteps 4096)" in (tmp_path / "rlcb.sh").read_text()
+    assert f"run=(--resume {run} --total-timesteps 4096)" in (tmp_path / "run.sh").read_text()
 
 
 def test_one_run_of_a_suite(rlcb: Rlcb, tmp_path: Path) -> None:

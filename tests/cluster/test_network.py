@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 
 import pytest
 
 from rlcb.cluster import network
+from rlcb.errors import UserError
 
 
 def test_a_first_node_that_was_seen_only_briefly_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,3 +25,30 @@ def test_a_first_node_that_was_seen_only_briefly_is_missed(monkeypatch: pytest.M
         time.sleep(0.7)
         assert not lost.is_set()
     assert lost.wait(10)
+
+
+def test_a_frozen_first_node_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its kernel still takes calls."""
+    monkeypatch.setattr(network, "WATCH_SECONDS", 0.5)
+    host = "import time; from torch.distributed import TCPStore; s = TCPStore('127.0.0.1', 0, is_master=True, "
+    host += "wait_for_workers=False); print(s.port, flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", host], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            port = int(process.stdout.readline())
+            lost = threading.Event()
+            network.watch("127.0.0.1", port, 2.0, lost.set)
+            assert not lost.wait(4)
+            process.send_signal(signal.SIGSTOP)
+            assert lost.wait(15)
+        finally:
+            process.kill()
+
+
+def test_a_name_that_means_the_loopback_here_is_no_meeting_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network, "addresses_of", lambda host: {"127.0.1.1"})
+    assert network.is_here("node1")
+    with pytest.raises(UserError, match="others cannot reach"):
+        network.reachable_address("node1", None)
+    assert network.reachable_address("node1", "lo") == "127.0.0.1"
+    assert network.reachable_address("localhost", None) == "localhost"

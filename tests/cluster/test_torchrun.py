@@ -68,9 +68,11 @@ def test_it_is_the_same_experiment(started: tuple[Path, str], tmp_path: Path) ->
 
 def test_a_run_that_is_there_is_refused_and_can_be_resumed(started: tuple[Path, str]) -> None:
     folder, _ = started
-    done = torchrun(folder, 2, "--total-timesteps", "512")
+    before = (folder / "run/config.yaml").read_text()
+    done = torchrun(folder, 2, "--total-timesteps", "1024", "--learning-rate", "1e-3")
     assert done.returncode != 0
-    assert done.stderr.count("already holds a run") == 1
+    assert done.stderr.count("already holds a run") == 2, "torchrun tries again, and is refused again"
+    assert (folder / "run/config.yaml").read_text() == before
     done = torchrun(folder, 1, "--resume", "--total-timesteps", "1024")
     assert done.returncode == 0, done.stdout + done.stderr
     assert json.loads((folder / "run/training_summary.json").read_text())["total_timesteps"] == 1024

@@ -13,6 +13,7 @@ from torch import Tensor
 from rlcb.algorithms import RECIPES
 from rlcb.cpu.phases import Phases
 from rlcb.scale.messages import Message, all_reduces
+from rlcb.training.actor_learner import ActorLearner
 from rlcb.training.hogwild import Hogwild
 from rlcb.training.lockstep import Lockstep
 from rlcb.training.ranks import STORE_FILE, Together
@@ -42,7 +43,7 @@ def said(algo: str, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch, f
     monkeypatch.setenv(STORE_FILE, str(folder / "store"))
     with Together(Phases(), 30.0, config.compresses) as ranks:
         ranks.size = 2
-        run = Lockstep(config, ranks)
+        run: Any = ActorLearner(config, ranks, Phases()) if algo == "impala" else Lockstep(config, ranks)
         for _ in range(UPDATES):
             run.update(1e-4)
         (remembered,) = run.state()["optimizer"]["state"].values()
@@ -77,19 +78,12 @@ def test_lockstep(algo: str, settings: dict[str, Any], monkeypatch: pytest.Monke
     assert counted == expected(all_reduces(config, parameters, tensors))
 
 
-def test_learners_say_for_every_batch_what_lockstep_says_for_every_rollout(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """An IMPALA learner learns batch by batch with the learner of lockstep; its actors say nothing."""
-    settings = {"training.n_steps": 8, "training.batch_size": 64, "cluster.nodes": 2}
+def test_learners(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Two batches per update, each with its gradient; the rest is said once."""
+    settings = {"training.n_steps": 16, "training.batch_size": 64, "cluster.nodes": 2}
     config, parameters, tensors, counted = said("impala", settings, monkeypatch, tmp_path)
-    assert config.rollout_size == config.batch_size
-    one_batch = {
-        (m.elements, m.element_bytes): UPDATES * m.per_update for m in all_reduces(config, parameters, tensors)
-    }
-    assert counted == one_batch
-    more = tiny_config("impala", {**settings, "training.n_steps": 32, "mode": "cluster", "parallel.num_actors": 2})
-    assert expected(all_reduces(more, parameters, tensors)) == {size: 4 * times for size, times in one_batch.items()}
+    assert config.rollout_size == 2 * config.batch_size
+    assert counted == expected(all_reduces(config, parameters, tensors))
 
 
 def test_coordinators_average_weights_and_statistics(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,9 @@ def add_flags(parser: Parser, door: Door) -> None:
     parser.add_argument("--output-dir", metavar="DIR", help="of the run, on shared storage (default: runs/cluster)")
     parser.add_argument("--resume", action="store_true", help="continue the run in --output-dir")
     parser.add_argument("--suite", metavar="FILE", help="instead of one run: those of this suite, as an array of jobs")
-    parser.add_argument("--script", metavar="FILE", help="where to write the job script (default: <job name>.sh)")
+    parser.add_argument(
+        "--script", metavar="FILE", help="where to write the job script (default: beside the run, <output dir>.sh)"
+    )
     parser.add_argument("--dry-run", action="store_true", help="write or print only; start nothing")
     parser.epilog = (
         "After -- come the flags of rlcb train: rlcb launch slurm --nodes 2 -- --algo ppo --num-workers 8; "
@@ -70,16 +72,24 @@ def run(args: argparse.Namespace, door: Door) -> int:
     ask, work = _work(args, hosts)
     if isinstance(work, jobs.Training) and args.how not in SUBMIT:
         return _by_hand(jobs.by_hand(work, hosts), args)
-    script = Path(args.script or f"{ask.name}.sh").absolute()
+    script = Path(args.script or _script_of(args, work)).absolute()
     if isinstance(work, jobs.SuiteRuns):
         text = jobs.slurm_suite(ask, work) if args.how == "slurm" else jobs.pbs_suite(ask, work, script)
     else:
         text = jobs.slurm_training(ask, work) if args.how == "slurm" else jobs.pbs_training(ask, work, script)
+    script.parent.mkdir(parents=True, exist_ok=True)
     script.write_text(text, encoding="utf-8")
     print(f"Job script: {script}")
     if isinstance(work, jobs.SuiteRuns):
         print(f"{work.number} runs; once they are finished, the table: rlcb suite {shlex.join(work.words)}")
     return 0 if args.dry_run else _submit(SUBMIT[args.how], script)
+
+
+def _script_of(args: argparse.Namespace, work: Training | SuiteRuns) -> str:
+    """Every run has one of its own: jobs of PBS submit theirs again when time is up."""
+    from rlcb.cluster.jobs import Training
+
+    return f"{work.output_dir}.sh" if isinstance(work, Training) else f"{args.job_name}_{Path(args.suite).stem}.sh"
 
 
 def _work(args: argparse.Namespace, hosts: list[str]) -> tuple[Resources, Training | SuiteRuns]:

@@ -6,6 +6,8 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 
 import psutil
 
@@ -34,8 +36,25 @@ def own_addresses() -> dict[str, str]:
 
 
 def is_here(host: str) -> bool:
-    """Is this the machine that the name stands for?"""
-    return bool(addresses_of(host) & set(own_addresses()))
+    """Is this the machine that the name stands for? Debian gives a machine's own name an address of the loopback."""
+    addresses = addresses_of(host)
+    return bool(addresses & set(own_addresses())) or any(_is_loopback(address) for address in addresses)
+
+
+def reachable_address(host: str, interface: str | None) -> str:
+    """Where the first node listens: at the address it was named by, if that is one that others can reach."""
+    if host == "localhost" or _is_loopback(host) or not any(map(_is_loopback, addresses_of(host))):
+        return host
+    if interface is not None:
+        return address_on(interface, host, 0)[0]
+    raise UserError(
+        f"--master-addr {host}: on this machine, that is an address which others cannot reach "
+        f"({', '.join(sorted(addresses_of(host)))}); use the one that it has in the network, or name its --interface"
+    )
+
+
+def _is_loopback(address: str) -> bool:
+    return address.startswith("127.") or address == "::1"
 
 
 def address_on(interface: str | None, towards: str, port: int) -> tuple[str, str]:
@@ -65,19 +84,38 @@ def _address_towards(host: str, port: int) -> str:
 
 
 def watch(host: str, port: int, seconds: float, lost: Callable[[], None]) -> None:
-    """Call `lost` when nobody has answered there for so long. Torch's own connection hears nothing of a cut cable for a
-    quarter of an hour."""
-    threading.Thread(target=_watch, args=(host, port, seconds, lost), name="first-node-watch", daemon=True).start()
+    """Call `lost` when the store there has not answered for so long. Torch's own connection hears nothing of a cut
+    cable for a quarter of an hour, and of a frozen host never: its kernel still takes calls."""
+    answers: list[float] = []  # when the last one came; none before the first, when the rendezvous waits
+    ask = partial(_ask, host, port, min(WATCH_SECONDS, seconds / 3), answers)
+    for work in (ask, partial(_miss, answers, seconds, lost)):
+        threading.Thread(target=work, name="first-node-watch", daemon=True).start()
 
 
-def _watch(host: str, port: int, seconds: float, lost: Callable[[], None]) -> None:
-    answered: float | None = None  # before it does for the first time, the rendezvous waits
-    while True:
-        try:
-            socket.create_connection((host, port), timeout=WATCH_SECONDS).close()
-            answered = time.monotonic()
-        except OSError:
-            if answered is not None and time.monotonic() - answered > seconds:
-                lost()
-                return
-        time.sleep(FIND_SECONDS if answered is None else WATCH_SECONDS)  # training may begin before the second look
+def _ask(host: str, port: int, every: float, answers: list[float]) -> None:
+    """Whoever does not answer keeps us waiting here, or raises; both end the answers."""
+    from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+    while not _listens(host, port):
+        time.sleep(FIND_SECONDS)  # training may begin, and end, before a later look
+    answers[:] = [time.monotonic()]
+    with suppress(RuntimeError):
+        store = TCPStore(host, port, is_master=False, wait_for_workers=False)
+        while True:
+            store.add("rlcb/watched", 1)
+            answers[:] = [time.monotonic()]
+            time.sleep(every)
+
+
+def _listens(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), timeout=WATCH_SECONDS).close()
+    except OSError:
+        return False
+    return True
+
+
+def _miss(answers: list[float], seconds: float, lost: Callable[[], None]) -> None:
+    while not answers or time.monotonic() - answers[0] <= seconds:
+        time.sleep(FIND_SECONDS)
+    lost()

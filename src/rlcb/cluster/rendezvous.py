@@ -33,7 +33,7 @@ def register() -> None:
 
 def _handler(parameters: RendezvousParameters) -> RendezvousHandler:
     host, _, port = parameters.endpoint.rpartition(":")
-    store = _store(host, int(port), bool(parameters.get("is_host")))
+    store = _store(str(parameters.get("listen_on") or host), int(port), bool(parameters.get("listen_on")))
     store.set_timeout(timedelta(seconds=float(parameters.get("read_timeout", 60))))  # a cut cable says nothing
     return create_handler(store, _Backend(store, parameters.run_id), parameters)
 

@@ -22,6 +22,9 @@ class Message(NamedTuple):
         return self.elements * self.element_bytes
 
 
+MOMENTS = Message(3, 8, 1)  # of discounted returns
+
+
 def all_reduces(config: Config, parameters: int, optimizer_tensors: int) -> list[Message]:
     """None where there is one rank."""
     if config.num_ranks == 1:
@@ -32,7 +35,7 @@ def all_reduces(config: Config, parameters: int, optimizer_tensors: int) -> list
 def _lockstep(config: Config, parameters: int, optimizer_tensors: int) -> list[Message]:
     training = config.training
     minibatches = config.rollout_size // config.batch_size
-    said = [_moments(1)] if training.reward_scaling else []
+    said = [MOMENTS] if training.reward_scaling else []
     if config.sync == "average":
         return [*said, _averages(config, parameters, 1 + optimizer_tensors)]
     if training.normalize_advantage:
@@ -44,20 +47,13 @@ def _lockstep(config: Config, parameters: int, optimizer_tensors: int) -> list[M
 def _learners(config: Config, parameters: int, optimizer_tensors: int) -> list[Message]:
     training = config.training
     batches = config.rollout_size // config.batch_size
-    said = [_moments(batches)] if training.reward_scaling else []
-    return [
-        *said,
-        _gradients(config, parameters, batches * training.n_epochs),
-        Message(METRICS[config.algo], 4, batches),
-    ]
+    said = [MOMENTS] if training.reward_scaling else []
+    said.append(_gradients(config, parameters, batches * training.n_epochs))
+    return [*said, Message(METRICS[config.algo], 4, 1)]
 
 
 def _coordinators(config: Config, parameters: int, optimizer_tensors: int) -> list[Message]:
     return [_averages(config, parameters, 1 + optimizer_tensors)]
-
-
-def _moments(times: int) -> Message:
-    return Message(3, 8, times)
 
 
 def _gradients(config: Config, parameters: int, times: int) -> Message:

@@ -69,7 +69,7 @@ class ActorLearner:
         """Actors start when the weights are known: after a checkpoint was loaded."""
         if self._crew is None:
             self._weights = SharedWeights(self._learner.parameters)
-            self._crew = Crew(len(self._actors), act, self._arguments, self._name, self._config.timeout)
+            self._crew = Crew(len(self._actors), act, self._arguments, self._name, self._config.patience)
             for actor in range(len(self._actors)):
                 self._grant_free_slots(actor)
         return self._crew

@@ -107,7 +107,7 @@ class Crew:
         lost += [index for index in pipes.values() if index not in lost and self._frozen(self.members[index])]
         for index in lost:
             self._replace(index)
-        replaced += lost
+        replaced += [index for index in lost if index not in replaced]  # once, whoever comes and goes
 
     def _frozen(self, member: Member) -> bool:
         limit = self._timeout if member.ready else START_SECONDS

@@ -74,7 +74,7 @@ class Hogwild:
                 shared(torch.zeros(1)),
                 shared(moments),
             )
-            self._crew = Crew(self._number, work, self._arguments, self._name, self._config.timeout)
+            self._crew = Crew(self._number, work, self._arguments, self._name, self._config.patience)
         return self._crew
 
     def _name(self, worker: int) -> str:
@@ -92,9 +92,10 @@ class Hogwild:
         """One rollout per worker on average, whoever was first."""
         crew = self._workers()
         self._common.learning_rate.fill_(learning_rate)
+        self._listen(wait=False)  # someone who was replaced before all were ready has begun nothing
         self._hand_out()
         while len(self._done) < self._number and any(self._owed):
-            self._listen()
+            self._listen(wait=True)
             self._hand_out()
         counted, self._done = self._done[: self._number], self._done[self._number :]
         self._updates += 1
@@ -120,8 +121,8 @@ class Hogwild:
                 self._owed[worker] += 1
                 self._workers().send(worker, ROLLOUT)
 
-    def _listen(self) -> None:
-        messages, replaced = self._workers().receive(wait=True)
+    def _listen(self, wait: bool) -> None:
+        messages, replaced = self._workers().receive(wait)
         for worker, report in messages:
             self._owed[worker] -= 1
             self._done.append(report)
@@ -142,7 +143,7 @@ class Hogwild:
     def settle(self) -> Report | None:
         """Nobody begins anything new; what comes in meanwhile counts."""
         while any(self._owed):
-            self._listen()
+            self._listen(wait=True)
         counted, self._done = self._done, []
         together = self._ranks.size > 1  # all nodes report, or none
         if together:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 from uuid import uuid4
 
-from rlcb.cluster.network import address_on, watch
+from rlcb.cluster.network import address_on, reachable_address, watch
 from rlcb.config import Config
 from rlcb.errors import TrainingFailed
 from rlcb.runs.files import write_atomically
@@ -35,7 +35,7 @@ def launch(config: Config, run: RunDir, stop: StopSignal, leads: bool = True) ->
     """Run until the ranks say that it is over; return the exit code. The node that `leads` is where the others meet."""
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-    from torch.distributed.elastic.rendezvous import RendezvousError
+    from torch.distributed.elastic.rendezvous import RendezvousError, RendezvousTimeoutError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
     from rlcb.training.rank import main as rank
@@ -47,6 +47,11 @@ def launch(config: Config, run: RunDir, stop: StopSignal, leads: bool = True) ->
         handoff = Handoff(Path(folder), nodes)
         stop.then(handoff.forward)
         meeting = _among_nodes(config, run, handoff, leads) if nodes > 1 else _alone(folder, handoff)
+        if nodes > 1 and leads:
+            print(
+                f"Waiting for the other nodes at {config.cluster.master_addr}:{config.cluster.master_port} …",
+                flush=True,
+            )
         settings = LaunchConfig(
             min_nodes=min(nodes, config.cluster.min_nodes or nodes),
             max_nodes=nodes,
@@ -64,7 +69,8 @@ def launch(config: Config, run: RunDir, stop: StopSignal, leads: bool = True) ->
         except ChildFailedError as error:
             raise TrainingFailed(_failure(config, run, error)) from error
         except (RendezvousError, ConnectionError) as error:
-            raise TrainingFailed(_lost_meeting(config, run, error)) from error
+            say = _nobody_came if leads and isinstance(error, RendezvousTimeoutError) else _lost_meeting
+            raise TrainingFailed(say(config, run, error)) from error
     first = next(iter(results.values()))  # all ranks end alike
     if isinstance(first, str):
         raise TrainingFailed(first)
@@ -90,7 +96,8 @@ def _among_nodes(config: Config, run: RunDir, handoff: Handoff, leads: bool) -> 
 
     rendezvous.register()
     cluster = config.cluster
-    address, interface = address_on(cluster.interface, cluster.master_addr, cluster.master_port)
+    listen_on = reachable_address(cluster.master_addr, cluster.interface) if leads else None
+    address, interface = address_on(cluster.interface, listen_on or cluster.master_addr, cluster.master_port)
     os.environ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"  # torch's would listen on all addresses
     handoff.environment = {STORE_HOST: f"{cluster.master_addr}:{cluster.master_port}"}
     if interface:
@@ -110,7 +117,7 @@ def _among_nodes(config: Config, run: RunDir, handoff: Handoff, leads: bool) -> 
         "run_id": cluster.run_id or hashlib.sha256(place.encode()).hexdigest()[:16],
         "rdzv_backend": rendezvous.BACKEND,
         "rdzv_endpoint": f"{cluster.master_addr}:{cluster.master_port}",
-        "rdzv_configs": {"is_host": leads, "read_timeout": config.timeout, **KEEP_ALIVE},
+        "rdzv_configs": {"listen_on": listen_on, "read_timeout": config.timeout, **KEEP_ALIVE},
         "local_addr": address,
     }
 
@@ -126,6 +133,12 @@ def _lost_meeting(config: Config, run: RunDir, error: Exception | None) -> str:
     first = f"the first node, {config.cluster.master_addr}:{config.cluster.master_port},"
     reason = str(error or "").strip().partition("\n")[0]
     return f"{first} does not answer any more{f' ({reason})' if reason else ''}; {_again(run)}"
+
+
+def _nobody_came(config: Config, run: RunDir, error: Exception | None) -> str:
+    cluster = config.cluster
+    here = f"{cluster.master_addr}:{cluster.master_port}"
+    return f"not enough of the {cluster.nodes} nodes have come to {here} in ten minutes; {_again(run)}"
 
 
 def _again(run: RunDir) -> str:

@@ -7,6 +7,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
 from rlcb.config import Config
@@ -27,6 +28,7 @@ from rlcb.training.train import newest_checkpoint, run_loop
 if TYPE_CHECKING:
     from rlcb.training.launch import Handoff  # which imports this module
 
+FIND_SECONDS = 15.0  # for what one node has saved to be seen by all
 EXECUTIONS: dict[str, Any] = {"ppo": Lockstep, "a2c": Lockstep, "impala": ActorLearner, "a3c": Hogwild}
 
 
@@ -59,8 +61,7 @@ def take_part(config: Config, run: RunDir, ranks: Together, phases: Phases, stop
     apply_threads(threads.number)
     _refuse_if_different(config, ranks)
     execution = EXECUTIONS[config.algo](config, ranks, phases)
-    # All ranks find the same: nobody saves before everybody has taken part in an update.
-    checkpoint = newest_checkpoint(run, warn=ranks.index == 0)
+    checkpoint = _same_checkpoint(run, ranks)
     if checkpoint:
         execution.load(checkpoint["execution"])
     if ranks.index:
@@ -69,6 +70,25 @@ def take_part(config: Config, run: RunDir, ranks: Together, phases: Phases, stop
     else:
         restarts = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
         run_loop(config, run, Leader(execution, ranks, stop), checkpoint, stop, threads, launcher, restarts)
+
+
+def _same_checkpoint(run: RunDir, ranks: Together) -> dict[str, Any] | None:
+    """Nobody saves before everybody has taken part in an update, so all find the same, in a directory that is the same;
+    what one machine wrote, another may see a little later."""
+    until = monotonic() + FIND_SECONDS
+    while True:
+        checkpoint = newest_checkpoint(run, warn=ranks.index == 0)
+        steps = checkpoint["progress"]["timesteps"] if checkpoint else 0
+        found = ranks.share((steps, monotonic() < until))
+        if len({step for step, _ in found}) == 1:
+            return checkpoint
+        if not all(patient for _, patient in found):
+            seen = " and ".join(f"{step:,}" for step in sorted({step for step, _ in found}))
+            raise TrainingFailed(
+                f"the nodes find different checkpoints in {run.checkpoints}, of steps {seen}; "
+                "the directory of a run has to be on storage that all nodes share"
+            )
+        sleep(0.5)
 
 
 @contextmanager
