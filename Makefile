@@ -63,11 +63,10 @@ train-impala: $(VENV)/.installed  ## Train IMPALA for 25 million steps
 train-impala-timed: $(VENV)/.installed  ## Train IMPALA for 30 minutes
 	$(BIN)/python train_impala_sequential_timed.py --duration 0.5 --output-dir ./benchmarks/impala_seq_30min $(ARGS)
 
-train-parallel: $(VENV)/.installed  ## Train PPO in 4 processes for 25 million steps
-	$(BIN)/python train_ppo_parallel.py $(ARGS)
-
-train-parallel-timed: $(VENV)/.installed  ## Train PPO in 4 processes for DURATION hours (1)
+train-parallel: $(VENV)/.installed  ## Train PPO in 4 processes for DURATION hours (1)
 	$(BIN)/python train_parallel_timed.py --duration $(DURATION) --output-dir ./benchmarks/parallel_1h $(ARGS)
+
+train-parallel-timed: train-parallel  ## The same
 
 train-impala-parallel: $(VENV)/.installed  ## Train IMPALA with 4 actors for 25 million steps
 	$(BIN)/python train_impala_parallel.py $(ARGS)
@@ -90,13 +89,13 @@ evaluate-ppo: $(VENV)/.installed  ## Evaluate the newest PPO checkpoint
 evaluate-impala: $(VENV)/.installed  ## Evaluate the newest IMPALA checkpoint
 	$(BIN)/rlcb evaluate --algorithm impala --num-episodes $(EPISODES) --deterministic $(ARGS)
 
-benchmark: $(VENV)/.installed  ## The guides' comparison of PPO and IMPALA with SUITE_DURATION hours each (0.02)
+benchmark: $(VENV)/.installed  ## PPO against IMPALA, one process against several, SUITE_DURATION hours each (0.02)
 	$(BIN)/rlcb suite config/suites/workflow.yaml --duration $(SUITE_DURATION) --num-episodes $(EPISODES) --output benchmarks/workflow_$(SUITE_DURATION)h $(ARGS)
 
 tensorboard: $(VENV)/.installed  ## Show the curves of all runs in a browser
 	$(BIN)/tensorboard --reload_multifile true --logdir_spec runs:runs,benchmarks:benchmarks,logs:logs $(ARGS)
 
-compare: $(VENV)/.installed  ## Compare what train-timed and train-parallel-timed have left
+compare: $(VENV)/.installed  ## Compare what train-timed and train-parallel have left
 	$(BIN)/python compare_results.py --sequential ./benchmarks/sequential_1h --parallel ./benchmarks/parallel_1h \
 		--output ./benchmarks/comparison.png $(ARGS)
 
@@ -105,10 +104,10 @@ demo: $(VENV)/.installed  ## Three short runs, evaluation, videos and a report, 
 	$(BIN)/rlcb compare benchmarks/demo --output benchmarks/demo/comparison.png > /dev/null
 	$(BIN)/rlcb report benchmarks/demo --videos --output benchmarks/demo/report.html
 
-bench: $(VENV)/.installed  ## Speed and memory against Stable-Baselines3 and Sample Factory, in one run (90 minutes)
+bench: $(VENV)/.installed  ## Speed and memory against Stable-Baselines3 and Sample Factory, in one run (90 minutes); writes docs/results/
 	$(BIN)/python -m benchmarks.bench $(ARGS)
 
-bench-cluster: $(VENV)/.installed  ## What travels between hosts and what it costs, over slow networks (root and iproute2; 45 minutes)
+bench-cluster: $(VENV)/.installed  ## What travels between hosts and what it costs, over slow networks (root and iproute2; 45 minutes); writes docs/results/
 	$(BIN)/python -m benchmarks.strategies $(ARGS)
 
 profile: $(VENV)/.installed  ## Where the time of learning and acting goes, by operation
@@ -117,7 +116,7 @@ profile: $(VENV)/.installed  ## Where the time of learning and acting goes, by o
 prove-learning: $(VENV)/.installed  ## PPO against its published CoinRun curve (about an hour); writes docs/results/
 	$(BIN)/python -m benchmarks.published_curve $(ARGS)
 
-prove-parallel: $(VENV)/.installed  ## All algorithms, one process and several, ten minutes each; writes docs/results/
+prove-parallel: $(VENV)/.installed  ## All algorithms, one process and several, ten minutes each (90 in all); writes docs/results/
 	$(BIN)/rlcb suite config/suites/learning.yaml $(ARGS)
 	$(BIN)/python -m benchmarks.learning_pairs
 

@@ -1,5 +1,5 @@
 """PPO against its published CoinRun curve: trains for about an hour, compares, and writes docs/results/ (make
-prove-learning). Called again, it goes on where it was stopped."""
+prove-learning). A run that was stopped is continued."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from rlcb.config import load_config
 from rlcb.runs.files import read_json_lines
+from rlcb.runs.rundir import RunDir
 
 CONFIG = "config/ppo_procgen_paper.yaml"
 POINTS = {"0.25M": 250_000, "0.5M": 500_000}
@@ -26,9 +28,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--run", default="runs/published_curve", help="directory of the run (default: %(default)s)")
     parser.add_argument("--results", default="docs/results", help="directory of the results (default: %(default)s)")
+    parser.add_argument("--report", action="store_true", help="only write the results of a run that is there")
     args = parser.parse_args()
     run, results = Path(args.run), Path(args.results)
-    if not (run / "training_summary.json").is_file():
+    if not args.report:
         train(run)
     records = read_json_lines(run / "logs/PPO_Sequential/metrics.jsonl")
     rows = compare(records)
@@ -41,8 +44,8 @@ def main() -> None:
 
 
 def train(run: Path) -> None:
-    begun = (run / "config.yaml").is_file()
-    place = ["--resume", str(run)] if begun else ["--config", CONFIG, "--output-dir", str(run)]
+    stopped = (run / "config.yaml").is_file() and not RunDir.of(load_config(run / "config.yaml", [])).is_summed_up()
+    place = ["--resume", str(run)] if stopped else ["--config", CONFIG, "--output-dir", str(run), "--overwrite"]
     command = [sys.executable, "-m", "rlcb", "train", *place, "--total-timesteps", str(STEPS)]
     subprocess.run(command, check=True)
 

@@ -124,6 +124,7 @@ ROWS = [
     Row("ppo", 4, 2, 100, ping_ms=20),
     Row("a2c", 2, 2, 100),
     Row("impala", 2, 2, 100),
+    Row("impala", 2, 2, 100, ping_ms=20),
     Row("a3c", 2, 2, 100),
 ]
 

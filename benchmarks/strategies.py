@@ -69,7 +69,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, _end)
     workload = choose("nature", None, args.quick)
     output = args.output or (None if args.quick else ROOT / "docs" / "results")
-    results = Results(output / "cluster_strategies.json" if output else None, workload)
+    results = Results(output / "cluster_strategies.json" if output else None, workload, args.add)
     strategies, networks = args.strategy or list(STRATEGIES), args.network or list(NETWORKS)
     todo = [(strategy, network, workload.seed) for network in networks for strategy in strategies]
     if FAST in networks and "allreduce" in strategies:
@@ -84,7 +84,7 @@ def main() -> int:
             print(f"\nerror: {error}", file=sys.stderr)
             return 1
         except KeyboardInterrupt:
-            print("\nInterrupted; the same command goes on with this one.", file=sys.stderr)
+            print("\nInterrupted; with --add the same command goes on with this one.", file=sys.stderr)
             return 130
         results.add(strategy, network, seed, figures)
         megabytes = figures["bytes_per_update"] / 1e6
@@ -105,6 +105,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench-cluster", description=__doc__)
     parser.add_argument("--strategy", action="append", choices=STRATEGIES, help="only this one (repeatable)")
     parser.add_argument("--network", action="append", choices=NETWORKS, help="only this one (repeatable)")
+    parser.add_argument("--add", action="store_true", help="to what is in --output already")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: does it work at all? Figures mean nothing")
     parser.add_argument("--output", type=Path, help="folder of cluster_strategies.json and .md (docs/results)")
     return parser.parse_args()
@@ -113,10 +114,10 @@ def _arguments() -> argparse.Namespace:
 class Results:
     """What was measured so far, on disk after every measurement."""
 
-    def __init__(self, file: Path | None, workload: Workload) -> None:
+    def __init__(self, file: Path | None, workload: Workload, add: bool) -> None:
         self._file = file
         self.facts: dict[str, Any] = {"workload": asdict(workload), "measured": []}
-        if file is not None and file.is_file():
+        if add and file is not None and file.is_file():
             before = json.loads(file.read_text(encoding="utf-8"))
             if before["workload"] == self.facts["workload"]:
                 self.facts = before
