@@ -92,11 +92,15 @@ class Host:
         return [int(pid) for pid in listed.stdout.split()]
 
     def kill(self) -> None:
-        """The power fails. What cleans up shared memory, which would go too, is spared."""
+        """The power fails."""
+        self.send(signal.SIGKILL)
+
+    def send(self, number: signal.Signals) -> None:
+        """To all but those who clean up shared memory, which would be gone with a real host."""
         for pid in self.processes():
             with suppress(FileNotFoundError, ProcessLookupError):
                 if b"resource_tracker" not in Path(f"/proc/{pid}/cmdline").read_bytes():
-                    os.kill(pid, signal.SIGKILL)
+                    os.kill(pid, number)
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -116,8 +115,7 @@ def test_a_cut_cable_ends_in_a_checkpoint_to_go_on_from(hosts: list[Host], tmp_p
 def test_a_frozen_first_host_ends_in_a_checkpoint_to_go_on_from(hosts: list[Host], tmp_path: Path) -> None:
     agents = start(hosts, tmp_path, *PPO, "--timeout", "10", "--total-timesteps", "10_000_000")
     wait_for(lambda: updates(tmp_path) >= 5, START_SECONDS, lambda: logs(tmp_path))
-    for process in hosts[0].processes():
-        os.kill(process, signal.SIGSTOP)
+    hosts[0].send(signal.SIGSTOP)
     wait_for(lambda: agents[1].poll() is not None, 60, lambda: logs(tmp_path))
     assert agents[1].returncode == 1
     assert "does not answer any more" in (tmp_path / "host2.log").read_text()
