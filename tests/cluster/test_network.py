@@ -19,12 +19,13 @@ def test_a_first_node_that_was_seen_only_briefly_is_missed(monkeypatch: pytest.M
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         lost = threading.Event()
-        network.watch("127.0.0.1", listener.getsockname()[1], 0.5, lost.set)
-        time.sleep(0.3)
-        listener.listen()
-        time.sleep(0.7)
-        assert not lost.is_set()
-    assert lost.wait(10)
+        with network.Watch("127.0.0.1", listener.getsockname()[1], 1.5, lost.set):
+            time.sleep(0.3)
+            listener.listen()
+            time.sleep(0.7)
+            assert not lost.is_set()
+            listener.close()
+            assert lost.wait(10)
 
 
 def test_a_frozen_first_node_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,10 +38,15 @@ def test_a_frozen_first_node_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
             assert process.stdout is not None
             port = int(process.stdout.readline())
             lost = threading.Event()
-            network.watch("127.0.0.1", port, 2.0, lost.set)
-            assert not lost.wait(4)
-            process.send_signal(signal.SIGSTOP)
-            assert lost.wait(15)
+            with network.Watch("127.0.0.1", port, 2.0, lost.set):
+                assert not lost.wait(4)
+                process.send_signal(signal.SIGSTOP)
+                time.sleep(1)
+                process.send_signal(signal.SIGCONT)
+                assert not lost.wait(4), "a second is not long"
+                process.send_signal(signal.SIGSTOP)
+                assert lost.wait(15)
+                process.send_signal(signal.SIGCONT)
         finally:
             process.kill()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,6 +67,32 @@ def test_it_is_the_experiment_of_one_machine(hosts: list[Host], tmp_path: Path) 
         torch.testing.assert_close(far["model"][name], weights)
     memory = [summary(folder)["peak_memory_gb"] for folder in (tmp_path, alone)]
     assert memory[0] > memory[1], "memory of the second host is counted: it shares nothing with the first"
+
+
+@pytest.fixture
+def named(hosts: list[Host]) -> Iterator[list[Host]]:
+    """The first calls itself by an address of the loopback, as machines with Debian do."""
+    folders = [Path("/etc/netns", host.name) for host in hosts]
+    for folder, address in zip(folders, ("127.0.1.1", hosts[0].address), strict=True):
+        folder.mkdir(parents=True)
+        (folder / "hosts").write_text(f"127.0.0.1 localhost\n{address} node1\n")
+    yield hosts
+    for folder in folders:
+        shutil.rmtree(folder)
+
+
+def test_a_first_host_that_calls_itself_by_the_loopback(named: list[Host], tmp_path: Path) -> None:
+    first = ["train", "--mode", "cluster", "--nodes", "2", "--master-addr", "node1"]
+    alone = named[0].start(tmp_path, "alone.log", *first, *PPO)
+    assert alone.wait(60) == 2
+    assert "others cannot reach (127.0.1.1)" in logs(tmp_path)
+    agents = [
+        host.start(
+            tmp_path, f"{host.name}.log", *first, "--interface", host.interface, *PPO, "--total-timesteps", "640"
+        )
+        for host in named
+    ]
+    assert ended(agents, tmp_path) == [0, 0], logs(tmp_path)
 
 
 def test_nothing_listens_where_it_was_not_asked_to(hosts: list[Host], tmp_path: Path) -> None:

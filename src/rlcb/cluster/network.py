@@ -7,13 +7,16 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
+from datetime import timedelta
+from types import TracebackType
+from typing import NamedTuple
 
 import psutil
 
 from rlcb.errors import UserError
 
 WATCH_SECONDS = 5.0
+PARTING_SECONDS = 1.0
 FIND_SECONDS = 0.2  # between two looks for someone who is not there yet
 
 
@@ -39,6 +42,20 @@ def is_here(host: str) -> bool:
     """Is this the machine that the name stands for? Debian gives a machine's own name an address of the loopback."""
     addresses = addresses_of(host)
     return bool(addresses & set(own_addresses())) or any(_is_loopback(address) for address in addresses)
+
+
+class Meeting(NamedTuple):
+    """Where nodes meet, and how this one talks to the others."""
+
+    listens_on: str | None  # the first node; the others go there
+    address: str
+    interface: str
+
+
+def meeting(host: str, port: int, interface: str | None, leads: bool) -> Meeting:
+    """Raises a UserError where there is no way."""
+    listens_on = reachable_address(host, interface) if leads else None
+    return Meeting(listens_on, *address_on(interface, listens_on or host, port))
 
 
 def reachable_address(host: str, interface: str | None) -> str:
@@ -83,39 +100,63 @@ def _address_towards(host: str, port: int) -> str:
         ) from error
 
 
-def watch(host: str, port: int, seconds: float, lost: Callable[[], None]) -> None:
-    """Call `lost` when the store there has not answered for so long. Torch's own connection hears nothing of a cut
+class Watch:
+    """Calls `lost` when the store there has not answered for so long. Torch's own connection hears nothing of a cut
     cable for a quarter of an hour, and of a frozen host never: its kernel still takes calls."""
-    answers: list[float] = []  # when the last one came; none before the first, when the rendezvous waits
-    ask = partial(_ask, host, port, min(WATCH_SECONDS, seconds / 3), answers)
-    for work in (ask, partial(_miss, answers, seconds, lost)):
-        threading.Thread(target=work, name="first-node-watch", daemon=True).start()
 
+    def __init__(self, host: str, port: int, seconds: float, lost: Callable[[], None]) -> None:
+        self._place, self._seconds, self._lost = (host, port), seconds, lost
+        self._answered: float | None = None  # before it does for the first time, the rendezvous waits
+        self._over = threading.Event()
+        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._ask, self._miss)]
 
-def _ask(host: str, port: int, every: float, answers: list[float]) -> None:
-    """Whoever does not answer keeps us waiting here, or raises; both end the answers."""
-    from torch.distributed import TCPStore  # type: ignore[attr-defined]
+    def __enter__(self) -> Watch:
+        for thread in self._threads:
+            thread.start()
+        return self
 
-    while not _listens(host, port):
-        time.sleep(FIND_SECONDS)  # training may begin, and end, before a later look
-    answers[:] = [time.monotonic()]
-    with suppress(RuntimeError):
-        store = TCPStore(host, port, is_master=False, wait_for_workers=False)
-        while True:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Python must not end while a thread is in torch's code, but who is gone by now keeps it there."""
+        self._over.set()
+        for thread in self._threads:
+            thread.join(PARTING_SECONDS)
+
+    def _ask(self) -> None:
+        """Whoever does not answer keeps us waiting here, or raises: both end the answers."""
+        while not self._listens():
+            if self._over.wait(FIND_SECONDS):  # training may begin, and end, before a later look
+                return
+        self._answered = time.monotonic()
+        while not self._over.is_set():
+            with suppress(RuntimeError):
+                self._ask_store()
+            self._over.wait(FIND_SECONDS)
+
+    def _ask_store(self) -> None:
+        from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+        patience = timedelta(seconds=WATCH_SECONDS)
+        store = TCPStore(*self._place, is_master=False, wait_for_workers=False, timeout=patience)
+        while not self._over.is_set():
             store.add("rlcb/watched", 1)
-            answers[:] = [time.monotonic()]
-            time.sleep(every)
+            self._answered = time.monotonic()
+            self._over.wait(min(WATCH_SECONDS, self._seconds / 3))
 
+    def _listens(self) -> bool:
+        try:
+            socket.create_connection(self._place, timeout=WATCH_SECONDS).close()
+        except OSError:
+            return False
+        return True
 
-def _listens(host: str, port: int) -> bool:
-    try:
-        socket.create_connection((host, port), timeout=WATCH_SECONDS).close()
-    except OSError:
-        return False
-    return True
-
-
-def _miss(answers: list[float], seconds: float, lost: Callable[[], None]) -> None:
-    while not answers or time.monotonic() - answers[0] <= seconds:
-        time.sleep(FIND_SECONDS)
-    lost()
+    def _miss(self) -> None:
+        looked = time.monotonic()
+        while not self._over.wait(FIND_SECONDS):
+            before, looked = looked, time.monotonic()
+            if looked - before > 10 * FIND_SECONDS and self._answered is not None:
+                self._answered = looked  # it was us who did not move
+            if self._answered is not None and looked - self._answered > self._seconds:
+                self._lost()
+                return

@@ -12,12 +12,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 from uuid import uuid4
 
-from rlcb.cluster.network import address_on, reachable_address, watch
+from rlcb.cluster.network import Watch, meeting
 from rlcb.config import Config
 from rlcb.errors import TrainingFailed
 from rlcb.runs.files import write_atomically
@@ -43,10 +43,10 @@ def launch(config: Config, run: RunDir, stop: StopSignal, leads: bool = True) ->
     logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)  # we say what happened in our own lines
     server.start()
     nodes = config.num_nodes
-    with tempfile.TemporaryDirectory(prefix="rlcb-") as folder:
+    with tempfile.TemporaryDirectory(prefix="rlcb-") as folder, ExitStack() as held:
         handoff = Handoff(Path(folder), nodes)
         stop.then(handoff.forward)
-        meeting = _among_nodes(config, run, handoff, leads) if nodes > 1 else _alone(folder, handoff)
+        meeting = _among_nodes(config, run, handoff, leads, held) if nodes > 1 else _alone(folder, handoff)
         if nodes > 1 and leads:
             print(
                 f"Waiting for the other nodes at {config.cluster.master_addr}:{config.cluster.master_port} …",
@@ -90,16 +90,16 @@ def _alone(folder: str, handoff: Handoff) -> dict[str, Any]:
     }
 
 
-def _among_nodes(config: Config, run: RunDir, handoff: Handoff, leads: bool) -> dict[str, Any]:
+def _among_nodes(config: Config, run: RunDir, handoff: Handoff, leads: bool, held: ExitStack) -> dict[str, Any]:
     """Several: they meet at the first node's address, and talk over the interface that leads there."""
     from rlcb.cluster import rendezvous
 
     rendezvous.register()
     cluster = config.cluster
-    listen_on = reachable_address(cluster.master_addr, cluster.interface) if leads else None
-    address, interface = address_on(cluster.interface, listen_on or cluster.master_addr, cluster.master_port)
+    place, port = cluster.master_addr, cluster.master_port
+    listen_on, address, interface = meeting(place, port, cluster.interface, leads)
     os.environ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"  # torch's would listen on all addresses
-    handoff.environment = {STORE_HOST: f"{cluster.master_addr}:{cluster.master_port}"}
+    handoff.environment = {STORE_HOST: f"{listen_on or place}:{port}"}
     if interface:
         handoff.environment["GLOO_SOCKET_IFNAME"] = interface
     if not leads:
@@ -111,12 +111,12 @@ def _among_nodes(config: Config, run: RunDir, handoff: Handoff, leads: bool) -> 
             finally:
                 handoff.end(1)
 
-        watch(cluster.master_addr, cluster.master_port, config.timeout, lost)
-    place = f"{run.root.resolve()} {cluster.master_addr} {cluster.master_port}"
+        held.enter_context(Watch(place, port, config.timeout, lost))
+    run_id = f"{run.root.resolve()} {place} {port}"
     return {
-        "run_id": cluster.run_id or hashlib.sha256(place.encode()).hexdigest()[:16],
+        "run_id": cluster.run_id or hashlib.sha256(run_id.encode()).hexdigest()[:16],
         "rdzv_backend": rendezvous.BACKEND,
-        "rdzv_endpoint": f"{cluster.master_addr}:{cluster.master_port}",
+        "rdzv_endpoint": f"{place}:{port}",
         "rdzv_configs": {"listen_on": listen_on, "read_timeout": config.timeout, **KEEP_ALIVE},
         "local_addr": address,
     }

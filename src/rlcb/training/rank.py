@@ -28,7 +28,7 @@ from rlcb.training.train import newest_checkpoint, run_loop
 if TYPE_CHECKING:
     from rlcb.training.launch import Handoff  # which imports this module
 
-FIND_SECONDS = 15.0  # for what one node has saved to be seen by all
+FIND_SECONDS = 90.0  # for what one node has saved to be seen by all: network filesystems keep listings for a minute
 EXECUTIONS: dict[str, Any] = {"ppo": Lockstep, "a2c": Lockstep, "impala": ActorLearner, "a3c": Hogwild}
 
 

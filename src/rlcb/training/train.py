@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from rlcb.cluster.network import is_here
+from rlcb.cluster.network import is_here, meeting
 from rlcb.cluster.torchrun import under_torchrun
 from rlcb.config import Config
 from rlcb.cpu.machine import physical_cores
@@ -39,6 +39,9 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, node
 
         return train_as_rank(config, run, resume=resume, overwrite=overwrite)
     first = is_here(config.cluster.master_addr) if node is None else node == 0
+    cluster = config.cluster
+    if config.num_nodes > 1:  # before anything is written
+        meeting(cluster.master_addr, cluster.master_port, cluster.interface, leads=first)
     if config.num_nodes > 1 and not first:
         from rlcb.training.launch import launch
 
