@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -162,6 +163,8 @@ def test_runs_that_share_a_folder_of_logs(rlcb: Run, tmp_path: Path) -> None:
     train("ppo", "ppo_sequential_large")
     train("impala", "impala_sequential")
     train("ppo", "ppo_sequential_large", "--overwrite")
+    again = rlcb("train", "--config", "checkpoints/ppo_sequential_large/config.yaml", "--overwrite")
+    assert again.returncode == 0, again.stderr
     logs = sorted(str(path.parent.relative_to(tmp_path)) for path in tmp_path.glob("logs/**/metrics.jsonl"))
     assert logs == ["logs/IMPALA_Sequential", "logs/PPO_Sequential", "logs/ppo_sequential_large/PPO_Sequential"]
 
@@ -177,3 +180,12 @@ def test_a_run_beside_its_logs_is_resumed_from_anywhere(
     assert files(tmp_path / "elsewhere") == set()
     lines = (tmp_path / "logs/PPO_Sequential/metrics.jsonl").read_text().splitlines()
     assert [json.loads(line)["timesteps"] for line in lines] == [128, 256]
+
+
+def test_a_copy_does_not_write_into_the_logs_of_the_original(rlcb: Run, tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("logging: {checkpoint_dir: ./checkpoints/ppo_sequential, log_dir: ./logs}")
+    assert rlcb("train", "--config", "c.yaml", *SMALL, "--total-timesteps", "128").returncode == 0
+    shutil.copytree(tmp_path / "checkpoints/ppo_sequential", tmp_path / "checkpoints/copy")
+    done = rlcb("train", "--resume", "checkpoints/copy", "--total-timesteps", "256")
+    assert done.returncode == 2
+    assert "a copy of checkpoints/ppo_sequential" in done.stderr

@@ -188,3 +188,12 @@ def test_flags_are_unambiguous_and_described() -> None:
     names = [flag_name(path) for path, _ in leaves() if flag_name(path)]
     assert len(names) == len(set(names))
     assert all(field.description for _, field in leaves())
+
+
+def test_a_timed_command_trains_as_long_as_the_file_says_or_for_its_usual_time(tmp_path: Path) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text("training: {duration: 0.5}")
+    assert load_config(file, [], hours=1.0).training.duration == 0.5
+    file.write_text("training: {total_timesteps: 25_000_000}")
+    timed = load_config(file, [], hours=1.0).training
+    assert (timed.duration, timed.total_timesteps) == (1.0, None)

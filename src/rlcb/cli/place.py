@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
 from rlcb.cluster.torchrun import under_torchrun
-from rlcb.config import Config
+from rlcb.config import Config, load_config
+from rlcb.errors import UserError
 from rlcb.games import game_name
 from rlcb.runs.rundir import RunDir
 
@@ -37,12 +40,21 @@ def with_place(config: Config, given: set[str], runs_in: str | None, repeats: bo
 
 
 def _with_logs_of_its_own(config: Config) -> Config:
-    """Files of settings share a log_dir, in which only algorithm and mode have names: `logs/PPO_Sequential`. It belongs
-    to the run of that name, `checkpoints/ppo_sequential`; `checkpoints/ppo_sequential_ryzen7` gets a folder in it."""
-    places, root = config.logging, RunDir.of(config).root
-    if places.output_dir or not places.log_dir or root.name == config.run_name:
+    """Files of settings share a log_dir, in which only algorithm and mode have names: `logs/PPO_Sequential`. A run that
+    finds another's there gets a folder: `logs/ppo_sequential_ryzen7/PPO_Sequential`."""
+    places, run = config.logging, RunDir.of(config)
+    several = config.num_nodes > 1 or under_torchrun()  # they must come to the same place
+    if places.output_dir or not places.log_dir or several:
         return config
-    return _placed(config, log_dir=f"{places.log_dir}/{root.name}")
+    if run.config_file.is_file():  # to be replaced, if at all, with its logs
+        with suppress(UserError):
+            return _placed(config, log_dir=load_config(run.config_file, []).logging.log_dir)
+        return config
+    if not run.metrics_file.exists():
+        return config
+    own = f"{places.log_dir}/{run.root.name}"
+    print(f"Note: {run.logs} holds the logs of another run; those of this one are in {own}", file=sys.stderr)
+    return _placed(config, log_dir=own)
 
 
 def moved(config: Config, place: str) -> Config:
@@ -50,11 +62,15 @@ def moved(config: Config, place: str) -> Config:
     here, before = Path(place).resolve(), RunDir.of(config).root
     if before.resolve() == here:
         return config
+    log_dir = config.logging.log_dir
     if config.logging.output_dir is not None:
         return _placed(config, output_dir=str(place))
-    log_dir = config.logging.log_dir
     if log_dir and here.parts[-len(before.parts) :] == before.parts:  # its relative paths began here
         log_dir = str(Path(*here.parts[: -len(before.parts)]) / log_dir)
+    elif log_dir and (before / "config.yaml").is_file():
+        raise UserError(
+            f"--resume {place}: a copy of {before}, whose logs it would write into ({log_dir}); resume that"
+        )
     return _placed(config, checkpoint_dir=str(here), log_dir=log_dir)
 
 

@@ -139,14 +139,14 @@ def _new_config(args: argparse.Namespace, door: Door) -> Config:
     overrides = overrides_of(args)
     paths = {override.path for override in overrides}
     timed = door.duration and not paths & {"training.duration", "training.total_timesteps"}
-    usual = {"training": {"duration": door.duration}} if timed else {}
+    hours = door.duration if timed else None
     config, problems = None, list(args.problems)
     try:
-        config = load_config(args.config, overrides, door.fixed, physical_cores(), usual)
+        config = load_config(args.config, overrides, door.fixed, physical_cores(), hours)
         more, misfits = settings_of_torchrun(config.algo, config.mode, {one.path: one for one in overrides})
         problems += misfits
         if more:
-            config = load_config(args.config, [*overrides, *more], door.fixed, usual=usual)
+            config = load_config(args.config, [*overrides, *more], door.fixed, hours=hours)
     except UserError as error:
         problems += error.problems
     if config is not None:

@@ -32,10 +32,10 @@ def load_config(
     overrides: list[Override],
     fixed: dict[str, str] | None = None,
     cores: int = 1,
-    usual: Tree | None = None,
+    hours: float | None = None,
 ) -> Config:
-    """Defaults of the algorithm < `usual` (of a door) < file < overrides. What is `fixed` (by a door) may not be
-    contradicted by the file. `cores` is how many workers there are where nobody says.
+    """Defaults of the algorithm < file < overrides. What is `fixed` (by a door) may not be contradicted by the file.
+    `cores` is how many workers there are, and `hours` how long it trains, where nobody says.
 
     Raises a UserError that lists every problem at once.
     """
@@ -48,7 +48,9 @@ def load_config(
     by_path = {override.path: override for override in overrides}
     algo = str(by_path["algo"].value if "algo" in by_path else raw.get("algo", "ppo"))
     tree, contradictions = modernise(raw, algo)
-    tree = _merged(_merged(ALGORITHM_DEFAULTS.get(algo, {}), usual or {}), tree)
+    tree = _merged(ALGORITHM_DEFAULTS.get(algo, {}), tree)
+    if hours is not None and tree["training"].get("duration") is None:
+        overrides = [Override("training.duration", hours, "--duration"), *overrides]
     _apply(tree, overrides)
     field_problems, config = _validate(tree, by_path)
     problems += contradictions + field_problems

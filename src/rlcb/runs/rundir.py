@@ -62,7 +62,10 @@ class RunDir:
     def refuse_if_taken(self) -> None:
         traces = self.traces()
         if traces == [self.metrics_file] and not self.logs.is_relative_to(self.root):
-            raise UserError(f"--log-dir {self.logs.parent}: {self.logs} holds the logs of another run; choose another")
+            raise UserError(
+                f"--log-dir {self.logs.parent}: {self.logs} holds the logs of another run; choose another, or replace "
+                "them with --overwrite"
+            )
         if traces:
             place = traces[0].parent
             raise UserError(
