@@ -113,6 +113,27 @@ def test_an_evaluation_of_an_earlier_agent_is_named(make_run: MakeRun) -> None:
     assert generalisation_gap(run) is None, "of two agents"
 
 
+def test_the_most_trained_agents_evaluation_counts(make_run: MakeRun) -> None:
+    """Evaluated at its end, then resumed, interrupted and evaluated again."""
+    root = make_run("a", evaluation={"train": 8.0})
+    (file,) = root.glob("checkpoints/evaluation.json")
+    parts = json.loads(file.read_text())["ppo_sequential_final.pt"]["procgen-coinrun-v0"]["train"]
+    entries = {"step_3000": (3000, 9.0), "final": (2000, 8.0), "step_1000": (1000, 7.0)}
+    file.write_text(
+        json.dumps(
+            {
+                f"ppo_sequential_{name}.pt": {
+                    "procgen-coinrun-v0": {"train": {**parts, "timesteps": steps, "mean_reward": reward}}
+                }
+                for name, (steps, reward) in entries.items()
+            }
+        )
+    )
+    run = read_run(root)
+    assert run.evaluation["train"]["mean_reward"] == 9.0
+    assert run.gaps == ()
+
+
 def test_another_games_evaluation_is_not_the_runs(make_run: MakeRun) -> None:
     root = make_run("a", evaluation={"train": 8.0})
     (file,) = root.glob("checkpoints/evaluation.json")

@@ -252,7 +252,7 @@ def _from_history(history: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def _evaluation(
     root: Path, config: dict[str, Any], summary: dict[str, Any], gaps: list[str]
 ) -> dict[str, dict[str, Any]]:
-    """Of the final checkpoint, on the game it was trained on; of the newest one evaluated where that was not."""
+    """Of the checkpoint with the most steps, on the game it was trained on."""
     elsewhere = (config.get("logging") or {}).get("checkpoint_dir")
     file = (Path(elsewhere) if elsewhere else root / "checkpoints") / "evaluation.json"
     if not file.exists():
@@ -261,11 +261,18 @@ def _evaluation(
     game = (config.get("env") or {}).get("name")
     found: dict[str, dict[str, Any]] = {}
     for name in sorted(everything, key=lambda name: name.endswith("_final.pt")):
-        games = everything[name]
-        found = games.get(game, found) if isinstance(games, dict) else found
-    steps = {part["timesteps"] for part in found.values() if isinstance(part, dict) and "timesteps" in part}
+        games = everything[name] if isinstance(everything[name], dict) else {}
+        parts = games.get(game) or (next(iter(games.values())) if game is None and len(games) == 1 else None)
+        if isinstance(parts, dict) and max(_steps(parts), default=0) >= max(_steps(found), default=0):
+            found = parts
+    steps = _steps(found)
     trained = summary.get("total_timesteps")
     if trained is not None and steps - {trained}:
         at = " and ".join(f"{step:,}" for step in sorted(steps))
         gaps.append(f"evaluated at step {at} of {trained:,}; for the rest: rlcb evaluate --checkpoint {root}")
     return found
+
+
+def _steps(evaluation: dict[str, Any]) -> set[int]:
+    """That agents had been trained for, where it says so."""
+    return {part["timesteps"] for part in evaluation.values() if isinstance(part, dict) and "timesteps" in part}

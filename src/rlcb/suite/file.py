@@ -118,6 +118,8 @@ def _read(file: Path) -> dict[str, Any]:
         where = getattr(error, "problem_mark", None)
         line = f" in line {where.line + 1}" if where else ""
         raise UserError(f"{file}: not valid YAML{line} ({getattr(error, 'problem', error)}); put it right") from error
+    except ValueError as error:  # a date that no calendar has
+        raise UserError(f"{file}: not valid YAML ({error}); put text into quotes") from error
     if not isinstance(raw, dict):
         raise UserError(f"{file}: holds no suite; see config/suites/workflow.yaml")
     return {str(key): value for key, value in raw.items() if value is not None}

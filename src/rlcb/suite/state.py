@@ -18,14 +18,14 @@ def commands(job: Job) -> list[list[str]]:
     """What is left to do, as words after `rlcb`; nothing for a finished job."""
     if not trained(job):
         return [_training(job), _evaluation(job, job.run.checkpoint("final"))]
-    newest = job.run.checkpoint_files()[0]
-    return [] if _evaluated(job, newest) else [_evaluation(job, newest)]
+    final = job.run.checkpoint("final")
+    return [] if _evaluated(job, final) else [_evaluation(job, final)]
 
 
 def trained(job: Job) -> bool:
     summary = _json(job.run.root / "training_summary.json")
     steps, hours = summary.get("total_timesteps", 0), summary.get("duration_hours", 0.0)
-    return job.budget.spent(steps, 3600 * hours) and bool(job.run.checkpoint_files())
+    return job.budget.spent(steps, 3600 * hours) and job.run.checkpoint("final").is_file()
 
 
 class Position(NamedTuple):
@@ -73,11 +73,14 @@ def _evaluation(job: Job, checkpoint: Path) -> list[str]:
 
 def _evaluated(job: Job, checkpoint: Path) -> bool:
     """This checkpoint (a resumed run's last has the name of the one before), these levels, in this way."""
-    file, asked = checkpoint.with_name("evaluation.json"), job.evaluation
-    results = _json(file).get(checkpoint.name, {}).get(job.config.env.name, {})
-    if not results or file.stat().st_mtime_ns < checkpoint.stat().st_mtime_ns:
-        return False
-    wanted = {"episodes": asked.num_episodes, "deterministic": asked.deterministic, "seed": asked.seed}
+    asked, steps = job.evaluation, _json(job.run.root / "training_summary.json").get("total_timesteps")
+    results = _json(checkpoint.with_name("evaluation.json")).get(checkpoint.name, {}).get(job.config.env.name, {})
+    wanted = {
+        "timesteps": steps,
+        "episodes": asked.num_episodes,
+        "deterministic": asked.deterministic,
+        "seed": asked.seed,
+    }
     parts = ("train", "test") if asked.levels == "both" else (asked.levels,)
     return all(wanted.items() <= results.get(part, {}).items() for part in parts)
 
