@@ -17,6 +17,7 @@ from tests.faults.conftest import Run, running, with_signal
 TINY = ["--num-envs", "8", "--n-steps", "16", "--env", "starpilot"]
 LOCKSTEP = [*TINY, "--algo", "ppo", "--mode", "parallel", "--num-workers", "2", "--batch-size", "64"]
 IMPALA = [*TINY, "--algo", "impala", "--mode", "parallel", "--num-actors", "2", "--num-learners", "1"]
+TWO_LEARNERS = [*IMPALA, "--num-learners", "2", "--timeout", "12"]
 A3C = [*TINY, "--algo", "a3c", "--mode", "parallel", "--num-workers", "2"]
 UPDATE = 8 * 16
 
@@ -75,11 +76,12 @@ def test_a_run_whose_ranks_keep_dying_ends_with_one_clear_line(tmp_path: Path) -
         (A3C, signal.SIGKILL),
         pytest.param(IMPALA, signal.SIGKILL, marks=pytest.mark.slow),
         pytest.param(A3C, signal.SIGSTOP, marks=pytest.mark.slow),
+        pytest.param(TWO_LEARNERS, signal.SIGSTOP, marks=pytest.mark.slow),  # one waits for the other meanwhile
     ],
-    ids=["impala-stopped", "a3c-killed", "impala-killed", "a3c-stopped"],
+    ids=["impala-stopped", "a3c-killed", "impala-killed", "a3c-stopped", "two-learners"],
 )
 def test_a_lost_member_of_the_crew_is_replaced(words: list[str], how: signal.Signals, tmp_path: Path) -> None:
-    with running(tmp_path / "run", *words, "--duration", "0.5", "--timeout", "4", "--learning-rate", "1e-5") as run:
+    with running(tmp_path / "run", "--timeout", "4", *words, "--duration", "0.5", "--learning-rate", "1e-5") as run:
         run.reaches(3)
         hurt = run.crew()[0]
         with_signal(hurt, how)
