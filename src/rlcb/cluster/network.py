@@ -52,7 +52,7 @@ class Meeting(NamedTuple):
     interface: str
 
 
-def meeting(host: str, port: int, interface: str | None, leads: bool) -> Meeting:
+def find_meeting(host: str, port: int, interface: str | None, leads: bool) -> Meeting:
     """Raises a UserError where there is no way."""
     listens_on = reachable_address(host, interface) if leads else None
     return Meeting(listens_on, *address_on(interface, listens_on or host, port))

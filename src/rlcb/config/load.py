@@ -7,13 +7,13 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
 from pydantic import ValidationError
 
 from rlcb.config.crew import with_crew
 from rlcb.config.fit import settings_that_do_not_fit
 from rlcb.config.spellings import OLD_SPELLINGS, modernise
 from rlcb.config.tree import ALGORITHM_DEFAULTS, Config, Section, leaves
+from rlcb.config.yaml_file import read_yaml
 from rlcb.errors import UserError
 
 Tree = dict[str, Any]
@@ -67,15 +67,9 @@ def _read(file: str | Path) -> tuple[Tree, list[str]]:
     if not path.is_file():
         return {}, [f"--config {file}: no such file{_files_nearby(path)}"]
     try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        return {}, [f"--config {file}: cannot be read ({error})"]
-    except yaml.YAMLError as error:
-        where = getattr(error, "problem_mark", None)
-        line = f" in line {where.line + 1}" if where else ""
-        return {}, [f"--config {file}: not valid YAML{line} ({getattr(error, 'problem', error)})"]
-    except ValueError as error:  # a date that no calendar has
-        return {}, [f"--config {file}: not valid YAML ({error}); put text into quotes"]
+        raw = read_yaml(path)
+    except ValueError as problem:
+        return {}, [f"--config {file}: {problem}"]
     if raw is None:
         return {}, []
     if not isinstance(raw, dict):

@@ -9,11 +9,11 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
 from rlcb.config import Override
 from rlcb.config.tree import Algo, Float, Int, Mode, Section
+from rlcb.config.yaml_file import read_yaml
 from rlcb.errors import UserError
 from rlcb.games import GAMES, game_name
 
@@ -111,15 +111,9 @@ def _read(file: Path) -> dict[str, Any]:
         nearby = f"{file.parent}/ holds {', '.join(names)}" if names else "see config/suites/"
         raise UserError(f"{file}: no such file; {nearby}")
     try:
-        raw = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{file}: cannot be read ({error}); name another file") from error
-    except yaml.YAMLError as error:
-        where = getattr(error, "problem_mark", None)
-        line = f" in line {where.line + 1}" if where else ""
-        raise UserError(f"{file}: not valid YAML{line} ({getattr(error, 'problem', error)}); put it right") from error
-    except ValueError as error:  # a date that no calendar has
-        raise UserError(f"{file}: not valid YAML ({error}); put text into quotes") from error
+        raw = read_yaml(file)
+    except ValueError as problem:
+        raise UserError(f"{file}: {problem}") from problem
     if not isinstance(raw, dict):
         raise UserError(f"{file}: holds no suite; see config/suites/workflow.yaml")
     return {str(key): value for key, value in raw.items() if value is not None}

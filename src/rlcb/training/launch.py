@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 from uuid import uuid4
 
-from rlcb.cluster.network import Watch, meeting
+from rlcb.cluster.network import Meeting, Watch
 from rlcb.config import Config
 from rlcb.errors import TrainingFailed
 from rlcb.runs.files import write_atomically
@@ -31,8 +31,8 @@ PARTING_SECONDS = 10  # for nodes that end together to say so to each other
 KEEP_ALIVE = {"keep_alive_interval": 5, "keep_alive_max_attempt": 3}  # a node is gone after so many silent intervals
 
 
-def launch(config: Config, run: RunDir, stop: StopSignal, leads: bool = True) -> int:
-    """Run until the ranks say that it is over; return the exit code. The node that `leads` is where the others meet."""
+def launch(config: Config, run: RunDir, stop: StopSignal, meeting: Meeting | None) -> int:
+    """Run until the ranks say that it is over; return the exit code. Without a `meeting` this is the only node."""
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.elastic.rendezvous import RendezvousError, RendezvousTimeoutError
@@ -42,21 +42,18 @@ def launch(config: Config, run: RunDir, stop: StopSignal, leads: bool = True) ->
 
     logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)  # we say what happened in our own lines
     server.start()
-    nodes = config.num_nodes
+    nodes, leads = config.num_nodes, meeting is not None and meeting.listens_on is not None
     with tempfile.TemporaryDirectory(prefix="rlcb-") as folder, ExitStack() as held:
         handoff = Handoff(Path(folder), nodes)
         stop.then(handoff.forward)
-        meeting = _among_nodes(config, run, handoff, leads, held) if nodes > 1 else _alone(folder, handoff)
-        if nodes > 1 and leads:
-            print(
-                f"Waiting for the other nodes at {config.cluster.master_addr}:{config.cluster.master_port} …",
-                flush=True,
-            )
+        rendezvous = _among_nodes(config, run, handoff, meeting, held) if meeting else _alone(folder, handoff)
+        if leads:
+            print(f"Waiting for the other nodes at {rendezvous['rdzv_endpoint']} …", flush=True)
         settings = LaunchConfig(
             min_nodes=min(nodes, config.cluster.min_nodes or nodes),
             max_nodes=nodes,
             nproc_per_node=config.num_ranks // nodes,
-            **meeting,
+            **rendezvous,
             max_restarts=config.parallel.max_restarts,
             monitor_interval=0.2,
             start_method="forkserver",
@@ -90,19 +87,18 @@ def _alone(folder: str, handoff: Handoff) -> dict[str, Any]:
     }
 
 
-def _among_nodes(config: Config, run: RunDir, handoff: Handoff, leads: bool, held: ExitStack) -> dict[str, Any]:
+def _among_nodes(config: Config, run: RunDir, handoff: Handoff, meeting: Meeting, held: ExitStack) -> dict[str, Any]:
     """Several: they meet at the first node's address, and talk over the interface that leads there."""
     from rlcb.cluster import rendezvous
 
     rendezvous.register()
     cluster = config.cluster
     place, port = cluster.master_addr, cluster.master_port
-    listen_on, address, interface = meeting(place, port, cluster.interface, leads)
     os.environ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"  # torch's would listen on all addresses
-    handoff.environment = {STORE_HOST: f"{listen_on or place}:{port}"}
-    if interface:
-        handoff.environment["GLOO_SOCKET_IFNAME"] = interface
-    if not leads:
+    handoff.environment = {STORE_HOST: f"{meeting.listens_on or place}:{port}"}
+    if meeting.interface:
+        handoff.environment["GLOO_SOCKET_IFNAME"] = meeting.interface
+    if meeting.listens_on is None:
 
         def lost() -> None:
             try:
@@ -117,8 +113,8 @@ def _among_nodes(config: Config, run: RunDir, handoff: Handoff, leads: bool, hel
         "run_id": cluster.run_id or hashlib.sha256(run_id.encode()).hexdigest()[:16],
         "rdzv_backend": rendezvous.BACKEND,
         "rdzv_endpoint": f"{place}:{port}",
-        "rdzv_configs": {"listen_on": listen_on, "read_timeout": config.timeout, **KEEP_ALIVE},
-        "local_addr": address,
+        "rdzv_configs": {"listen_on": meeting.listens_on, "read_timeout": config.timeout, **KEEP_ALIVE},
+        "local_addr": meeting.address,
     }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from rlcb.cluster.network import is_here, meeting
+from rlcb.cluster.network import Meeting, find_meeting, is_here
 from rlcb.cluster.torchrun import under_torchrun
 from rlcb.config import Config
 from rlcb.cpu.machine import physical_cores
@@ -39,17 +39,17 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, node
 
         return train_as_rank(config, run, resume=resume, overwrite=overwrite)
     first = is_here(config.cluster.master_addr) if node is None else node == 0
-    cluster = config.cluster
-    if config.num_nodes > 1:  # before anything is written
-        meeting(cluster.master_addr, cluster.master_port, cluster.interface, leads=first)
-    if config.num_nodes > 1 and not first:
+    meeting, cluster = None, config.cluster
+    if config.num_nodes > 1:  # what is wrong with it is said before anything is written
+        meeting = find_meeting(cluster.master_addr, cluster.master_port, cluster.interface, leads=first)
+    if meeting is not None and not first:
         from rlcb.training.launch import launch
 
         with StopSignal() as stop:
-            return launch(config, run, stop, leads=False)
+            return launch(config, run, stop, meeting)
     with prepared(config, run, resume=resume, overwrite=overwrite) as checkpoint, StopSignal() as stop:
         if config.mode != "sequential":
-            return _train_in_parallel(config, run, stop)
+            return _train_in_parallel(config, run, stop, meeting)
         threads = threads_of(config)
         apply_threads(threads.number)
         execution = Lockstep(config, Alone())
@@ -81,7 +81,7 @@ def prepared(config: Config, run: RunDir, *, resume: bool, overwrite: bool) -> I
         yield checkpoint
 
 
-def _train_in_parallel(config: Config, run: RunDir, stop: StopSignal) -> int:
+def _train_in_parallel(config: Config, run: RunDir, stop: StopSignal, meeting: Meeting | None) -> int:
     from rlcb.training.costs import choose_learners
     from rlcb.training.launch import launch
 
@@ -92,7 +92,7 @@ def _train_in_parallel(config: Config, run: RunDir, stop: StopSignal) -> int:
         parallel = config.parallel.model_copy(update={"num_learners": number})
         config = config.model_copy(update={"parallel": parallel})
         write_atomically(run.config_file, config_text(config).encode())
-    return launch(config, run, stop)
+    return launch(config, run, stop, meeting)
 
 
 def _refuse_if_spent(budget: Budget, run: RunDir, done: dict[str, Any]) -> None:
