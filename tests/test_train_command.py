@@ -265,3 +265,9 @@ def test_a_diverging_run_stops_and_keeps_its_last_checkpoint(rlcb: Run, tmp_path
     assert "ppo_sequential_final.pt" in done.stderr
     assert "Traceback" not in done.stderr
     assert file.read_bytes() == before
+
+
+def test_the_last_update_is_recorded_whatever_the_interval(rlcb: Run, tmp_path: Path) -> None:
+    words = ["--log-interval", "4", "--total-timesteps", str(6 * UPDATE), "--output-dir", "out"]
+    assert rlcb("train", *SMALL, *words).returncode == 0
+    assert json.loads((tmp_path / "out/metrics.json").read_text())["updates"] == [4, 6]

@@ -57,6 +57,7 @@ def test_a_job_script(how: str, lines: list[str], rlcb: Rlcb, tmp_path: Path) ->
     assert set(lines) <= set(script.splitlines()), script
     assert "--algo ppo --num-workers 4" in script
     assert "--mode cluster --nodes 2" in script
+    assert "--master-port $((20000 + " in script, "jobs on one node must not meet"
     assert subprocess.run(["bash", "-n", str(tmp_path / "job.sh")]).returncode == 0
     other = rlcb("launch", how, "--nodes", "2", "--cpus-per-node", "8", "--dry-run", *TRAINING)
     assert "2 threads on 8 CPUs of every node" in other.err
@@ -66,7 +67,7 @@ def test_commands_to_type(rlcb: Rlcb) -> None:
     done = rlcb("launch", "manual", "--hosts", "node1,node2", *TRAINING)
     assert done.code == 0, done.err
     first, second = [line for line in done.out.splitlines() if not line.startswith("#")]
-    assert "--nodes 2 --master-port 29500 --master-addr node1 --run-id " in first
+    assert "--nodes 2 --master-addr node1 --master-port 29500 --run-id " in first
     assert (first[:-1], first[-1], second[-1]) == (second[:-1], "0", "1"), "they differ in the number of the node"
     again = rlcb("launch", "manual", "--hosts", "node1,node2", *TRAINING).out
     assert first not in again, "the id is random"

@@ -6,11 +6,13 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
-from rlcb.cluster import network
-from rlcb.errors import UserError
+from rlcb.cluster import network, rendezvous
+from rlcb.errors import TrainingFailed, UserError
+from tests.faults.conftest import running
 
 
 def test_a_first_node_that_was_seen_only_briefly_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,3 +60,27 @@ def test_a_name_that_means_the_loopback_here_is_no_meeting_place(monkeypatch: py
         network.reachable_address("node1", None)
     assert network.reachable_address("node1", "lo") == "127.0.0.1"
     assert network.reachable_address("localhost", None) == "localhost"
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def test_a_first_node_that_never_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rendezvous, "FIND_SECONDS", 0.5)
+    with pytest.raises(TrainingFailed, match=r"the first node, 127.0.0.1:.*, has not come"):
+        rendezvous._find_store("127.0.0.1", free_port())
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_node_that_waits_for_the_first_one_hears_signals(number: int, code: int, tmp_path: Path) -> None:
+    there = ["--nodes", "2", "--node-rank", "1", "--master-addr", "127.0.0.1", "--master-port", str(free_port())]
+    words = ["--mode", "cluster", *there, "--num-workers", "2", "--num-envs", "8", "--batch-size", "64"]
+    with running(tmp_path / "run", *words, "--n-steps", "16", "--total-timesteps", "1280") as run:
+        time.sleep(8)
+        assert run.process.poll() is None, run.text()
+        run.process.send_signal(number)
+        assert run.ends(20) == code, run.text()
+        assert "Traceback" not in run.text()

@@ -197,3 +197,24 @@ def test_a_timed_command_trains_as_long_as_the_file_says_or_for_its_usual_time(t
     file.write_text("training: {total_timesteps: 25_000_000}")
     timed = load_config(file, [], hours=1.0).training
     assert (timed.duration, timed.total_timesteps) == (1.0, None)
+
+
+def test_a_block_that_is_a_number_is_refused_by_a_timed_command_too(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("training: 5\n")
+    with pytest.raises(UserError) as caught:
+        load_config(tmp_path / "mine.yaml", [], hours=1.0)
+    assert any(problem.startswith("training: ") for problem in caught.value.problems)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"num_workers": 2, "num_envs_per_worker": 65536}, "131072 environments in all are too many; at most 65536"),
+        ({"num_actors": 2}, "PPO collects with workers; use parallel.num_workers"),
+    ],
+)
+def test_processes_that_cannot_be(settings: dict[str, int], expected: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("mode: parallel\nparallel: {num_workers: 4}\n")
+    overrides = [Override(f"parallel.{name}", value, name) for name, value in settings.items()]
+    [problem] = problems_of(tmp_path / "mine.yaml", overrides)
+    assert expected in problem

@@ -23,7 +23,7 @@ class Run:
         self.output = place.with_suffix(".out")
         command = [sys.executable, "-m", "rlcb", "train", "--output-dir", str(place), *words]
         with self.output.open("w") as output:
-            self.process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+            self.process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
 
     def ranks(self) -> list[psutil.Process]:
         """In the order of their numbers."""

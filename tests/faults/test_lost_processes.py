@@ -182,5 +182,34 @@ def test_a_signal_ends_a_run_with_everything_saved(
         assert f"Resumed at step: {load_checkpoint_steps(saved):,}" in run.text()
 
 
+def test_ctrl_c_reaches_all_processes_of_a_terminal(tmp_path: Path) -> None:
+    """The one that measures costs as well, before there is anything to save."""
+    with running(tmp_path / "run", *IMPALA[:-2], "--duration", "1") as run:
+        run.until(lambda: "Measuring" in run.text(), "measuring")
+        time.sleep(0.5)
+        os.killpg(run.process.pid, signal.SIGINT)
+        assert run.ends() == 130, run.text()
+        assert "Status: interrupted" in run.text()
+        assert "Traceback" not in run.text()
+
+
+def test_a_checkpoint_of_a3c_is_named_by_the_steps_in_it(tmp_path: Path) -> None:
+    with running(tmp_path / "run", *A3C, "--save-interval", "3", "--total-timesteps", str(20 * UPDATE)) as run:
+        assert run.ends() == 0, run.text()
+    saved = list((tmp_path / "run/checkpoints").glob("*_step_*.pt"))
+    assert saved
+    assert [file.stem for file in saved] == [f"a3c_parallel_step_{load_checkpoint_steps(file)}" for file in saved]
+
+
+def test_impala_goes_on_with_other_actors(tmp_path: Path) -> None:
+    with running(tmp_path / "run", *IMPALA, "--total-timesteps", str(4 * UPDATE)) as run:
+        assert run.ends() == 0, run.text()
+    more = ["--num-actors", "4", "--total-timesteps", str(8 * UPDATE)]
+    with running(tmp_path / "run", "--resume", *more) as run:
+        assert run.ends() == 0, run.text()
+        assert "Actor 3 started with 2 environments" in run.text()
+        assert_no_gap(run, 8)
+
+
 def load_checkpoint_steps(file: Path) -> int:
     return int(load_checkpoint(file)["progress"]["timesteps"])

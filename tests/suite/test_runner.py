@@ -172,6 +172,21 @@ def test_another_experiment_is_not_taken_for_this_one(finished: Path, changes: d
         planned(**changes)
 
 
+def test_a_run_from_a_machine_with_other_cores_is_this_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The suite leaves the number of workers open: a node of a cluster may have others than the machine that looks."""
+    monkeypatch.chdir(tmp_path)
+    changes = {"modes": ["parallel"], "algorithms": ["ppo"]}
+    [there] = planned(**changes).jobs
+    there.run.create().close()
+    there.run.config_file.write_text(yaml.safe_dump(there.config.model_dump()))
+    there.run.checkpoint("final").touch()
+    [here] = load_plan(Path("suite.yaml"), [], cores=2).jobs
+    assert here.config == there.config
+    assert here.config.parallel.num_workers == 1
+    with pytest.raises(UserError, match=r"holds a run with parallel.num_workers 1, but the suite says 2"):
+        planned(**changes, settings={**TINY, "parallel.num_workers": 2})
+
+
 def test_a_suite_that_is_killed_and_interrupted_goes_on(tmp_path: Path) -> None:
     (tmp_path / "suite.yaml").write_text(yaml.safe_dump({**SUITE, "total_timesteps": 10**9}))
     run, log = tmp_path / "out/ppo_sequential_starpilot", tmp_path / "out/logs/ppo_sequential_starpilot.log"

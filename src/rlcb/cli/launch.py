@@ -23,7 +23,6 @@ TIME = re.compile(r"\d+:[0-5]\d:[0-5]\d")
 NAME = re.compile(r"[A-Za-z][\w.+-]*")  # in a line that a scheduler reads
 SAVE_SECONDS = 120
 SSH_FAILED = 255  # its own exit code, where that is not the command's
-PORT = 29500
 
 # Flags by who has a use for them.
 OF_SCHEDULERS = ("cpus_per_node", "memory_per_node", "time", "save_seconds", "queue", "account", "suite", "script")
@@ -50,7 +49,9 @@ def add_flags(parser: Parser, door: Door) -> None:
     parser.add_argument("--partition", "--queue", dest="queue", metavar="NAME", help="of the scheduler")
     parser.add_argument("--account", metavar="NAME", help="of the scheduler")
     parser.add_argument("--job-name", default="rlcb", metavar="NAME", help="(default: rlcb)")
-    parser.add_argument("--master-port", metavar="PORT", help=f"of the first node (default: {PORT})")
+    parser.add_argument(
+        "--master-port", metavar="PORT", help="of the first node (default: 29500; slurm and pbs: by the job's number)"
+    )
     parser.add_argument("--interface", metavar="NAME", help="network interface that the nodes talk over")
     parser.add_argument("--output-dir", metavar="DIR", help="of the run, on shared storage (default: runs/cluster)")
     parser.add_argument("--resume", action="store_true", help="continue the run in --output-dir")
@@ -177,7 +178,7 @@ def _training(args: argparse.Namespace, numbers: dict[str, int], nodes: int) -> 
     place = Path(args.output_dir or "runs/cluster").absolute()
     again = ["--resume", str(place)]
     words = [*again, *args.after] if args.resume else [*args.after, "--output-dir", str(place)]
-    cluster = ["--mode", "cluster", "--nodes", str(nodes), "--master-port", str(numbers.get("master_port", PORT))]
+    cluster = ["--mode", "cluster", "--nodes", str(nodes)]
     cluster += ["--min-nodes", args.min_nodes] if args.min_nodes else []
     cluster += ["--interface", args.interface] if args.interface else []
     problems = [
@@ -192,7 +193,9 @@ def _training(args: argparse.Namespace, numbers: dict[str, int], nodes: int) -> 
     processes = config.crew.number // nodes + (config.algo == "impala")  # its learner
     fewer = numbers.get("min_nodes", nodes) < nodes
     words_again = words if args.resume else again
-    work = Training(sys.executable, Path.cwd(), place, words, words_again, cluster, nodes, fewer)
+    work = Training(
+        sys.executable, Path.cwd(), place, words, words_again, cluster, numbers.get("master_port"), nodes, fewer
+    )
     return work, processes * (config.hardware.num_threads or 1)
 
 

@@ -23,6 +23,8 @@ RESUMABLE = (
     "training.autosave_minutes",
     "parallel.num_workers",
     "parallel.num_envs_per_worker",
+    "parallel.num_actors",
+    "parallel.num_envs_per_actor",
     "parallel.num_learners",
     "parallel.max_restarts",
     "parallel.timeout",
@@ -181,8 +183,9 @@ def _resumed_config(args: argparse.Namespace, door: Door) -> Config:
     overrides += more
     problems += misfits
     given |= {override.path: override for override in more}
-    if "parallel.num_workers" in given and PER_WORKER not in given and before.crew is not None:
-        # Other workers, the same environments: divided anew.
+    one = "actor" if before.algo == "impala" else "worker"
+    if f"parallel.num_{one}s" in given and f"parallel.num_envs_per_{one}" not in given and before.crew is not None:
+        # Other processes, the same environments: divided anew.
         overrides.append(Override("env.num_envs", before.num_envs, "--num-envs"))
     try:
         config = load_config(file, overrides, door.fixed)
@@ -197,7 +200,7 @@ def _resumed_config(args: argparse.Namespace, door: Door) -> Config:
     if config.num_envs != before.num_envs and "env.num_envs" not in given:
         problems.append(
             f"{config.num_envs} environments in all: the run has {before.num_envs}, and a resumed run stays the same "
-            "experiment; leave out --num-envs-per-worker, and --num-workers divides them"
+            f"experiment; leave out --num-envs-per-{one}, and --num-{one}s divides them"
         )
     if problems:
         raise UserError(problems)

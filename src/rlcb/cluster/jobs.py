@@ -16,6 +16,8 @@ from uuid import uuid4
 
 QUEUED_AGAIN = 138  # how a run ends that a scheduler told to make room (128 + SIGUSR1)
 PARTING_SECONDS = 60  # for the other nodes, once one has ended
+PORT = 29500  # where nobody says, and no job has a number
+FIRST_PORT, PORTS = 20000, 10000  # by the job's number; below those that systems hand out
 
 
 @dataclass(frozen=True)
@@ -42,16 +44,19 @@ class Training:
     words: list[str]  # after `rlcb train`, at first
     words_again: list[str]  # once the run is there
     cluster: list[str]  # words that say how the nodes find each other
+    port: int | None  # of the first node; None: one that jobs on the same node do not share
     nodes: int
     fewer: bool  # whether it goes on when nodes are lost
 
-    def command(self, master: str, run_id: str) -> str:
-        """Shell lines that leave the agent's command in an array. What they are given are shell words."""
+    def command(self, master: str, run_id: str, job: str) -> str:
+        """Shell lines that leave the agent's command in an array. What they are given are shell words, and the job's
+        number as a shell's arithmetic finds it."""
         begun = shlex.quote(str(self.output_dir / "config.yaml"))
+        port = self.port or f"$(({FIRST_PORT} + {job} % {PORTS}))"
         return f"""run=({shlex.join(self.words)})
 [ -f {begun} ] && run=({shlex.join(self.words_again)})
 agent=({shlex.quote(self.python)} -m rlcb train "${{run[@]}}" {shlex.join(self.cluster)})
-agent+=(--master-addr {master} --run-id {run_id})"""
+agent+=(--master-addr {master} --master-port {port} --run-id {run_id})"""
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,10 @@ class SuiteRuns:
 
 def slurm_training(ask: Resources, work: Training) -> str:
     ends = "--no-kill --wait=0" if work.fewer else f"--wait={PARTING_SECONDS}"
+    agent = 'exec "$@" --node-rank "$SLURM_NODEID"'
+    if work.fewer:  # srun ends with the highest code of all, which may be that of a node that was lost
+        others = 'trap : TERM USR1; "$@" --node-rank "$SLURM_NODEID"; exit 0'
+        agent = f'[ "$SLURM_NODEID" = 0 ] || {{ {others}; }}; {agent}'
     return _script(
         "sbatch",
         ask,
@@ -76,9 +85,9 @@ def slurm_training(ask: Resources, work: Training) -> str:
         work.directory,
         f"""first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 master=$(scontrol show node "$first" | sed -n 's/.*NodeAddr=\\([^ ]*\\).*/\\1/p')
-{work.command('"$master"', '"$SLURM_JOB_ID"')}
+{work.command('"$master"', '"$SLURM_JOB_ID"', "SLURM_JOB_ID")}
 srun --cpus-per-task={ask.cpus} --kill-on-bad-exit=0 {ends} \\
-  bash -c 'exec "$@" --node-rank "$SLURM_NODEID"' agent "${{agent[@]}}"
+  bash -c '{agent}' agent "${{agent[@]}}"
 code=$?""",
         'scontrol requeue "$SLURM_JOB_ID"',
     )
@@ -124,7 +133,8 @@ def pbs_training(ask: Resources, work: Training, script: Path) -> str:
         _pbs_head(ask, []),
         work.directory,
         f"""mapfile -t hosts < "$PBS_NODEFILE"
-{work.command('"${hosts[0]}"', '"$PBS_JOBID"')}
+job=${{PBS_JOBID%%[!0-9]*}}
+{work.command('"${hosts[0]}"', '"$PBS_JOBID"', "job")}
 for ((node = 1; node < {work.nodes}; node++)); do
   printf -v words "%q " "${{agent[@]}}" --node-rank "$node"
   pbsdsh -n "$node" -- /bin/bash -c {there}"$words" &
@@ -195,7 +205,7 @@ def seconds(time: str) -> int:
 
 def by_hand(work: Training, hosts: list[str]) -> list[tuple[str, str]]:
     """The command for each node: host and shell words. The id is random, so that two runs never meet."""
-    meeting = ["--master-addr", hosts[0], "--run-id", uuid4().hex[:16]]
+    meeting = ["--master-addr", hosts[0], "--master-port", str(work.port or PORT), "--run-id", uuid4().hex[:16]]
     words = shlex.join([work.python, "-m", "rlcb", "train", *work.words, *work.cluster, *meeting])
     command = f"cd {shlex.quote(str(work.directory))} && {words}"
     return [(host, f"{command} --node-rank {node}") for node, host in enumerate(hosts)]

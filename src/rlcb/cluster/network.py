@@ -100,6 +100,14 @@ def _address_towards(host: str, port: int) -> str:
         ) from error
 
 
+def listens(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), timeout=WATCH_SECONDS).close()
+    except OSError:
+        return False
+    return True
+
+
 class Watch:
     """Calls `lost` when the store there has not answered for so long. Torch's own connection hears nothing of a cut
     cable for a quarter of an hour, and of a frozen host never: its kernel still takes calls."""
@@ -125,7 +133,7 @@ class Watch:
 
     def _ask(self) -> None:
         """Whoever does not answer keeps us waiting here, or raises: both end the answers."""
-        while not self._listens():
+        while not listens(*self._place):
             if self._over.wait(FIND_SECONDS):  # training may begin, and end, before a later look
                 return
         self._answered = time.monotonic()
@@ -143,13 +151,6 @@ class Watch:
             store.add("rlcb/watched", 1)
             self._answered = time.monotonic()
             self._over.wait(min(WATCH_SECONDS, self._seconds / 3))
-
-    def _listens(self) -> bool:
-        try:
-            socket.create_connection(self._place, timeout=WATCH_SECONDS).close()
-        except OSError:
-            return False
-        return True
 
     def _miss(self) -> None:
         looked = time.monotonic()

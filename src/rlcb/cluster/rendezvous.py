@@ -7,6 +7,8 @@ part, so the network must be trusted (docs/cluster.md).
 from __future__ import annotations
 
 import socket
+import time
+from contextlib import suppress
 from datetime import timedelta
 
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
@@ -14,7 +16,8 @@ from torch.distributed.elastic.rendezvous import RendezvousHandler, RendezvousPa
 from torch.distributed.elastic.rendezvous.c10d_rendezvous_backend import C10dRendezvousBackend
 from torch.distributed.elastic.rendezvous.dynamic_rendezvous import create_handler
 
-from rlcb.errors import UserError
+from rlcb.cluster import network
+from rlcb.errors import TrainingFailed, UserError
 
 BACKEND = "rlcb"
 FIND_SECONDS = 600.0  # for the first node to be there
@@ -33,15 +36,25 @@ def register() -> None:
 
 def _handler(parameters: RendezvousParameters) -> RendezvousHandler:
     host, _, port = parameters.endpoint.rpartition(":")
-    store = _store(str(parameters.get("listen_on") or host), int(port), bool(parameters.get("listen_on")))
+    listens_on = parameters.get("listen_on")
+    store = _own_store(str(listens_on), int(port)) if listens_on else _find_store(host, int(port))
     store.set_timeout(timedelta(seconds=float(parameters.get("read_timeout", 60))))  # a cut cable says nothing
     return create_handler(store, _Backend(store, parameters.run_id), parameters)
 
 
-def _store(host: str, port: int, is_host: bool) -> TCPStore:
-    timeout = timedelta(seconds=FIND_SECONDS)
-    if not is_host:
-        return TCPStore(host, port, is_master=False, timeout=timeout)
+def _find_store(host: str, port: int) -> TCPStore:
+    """Torch would wait as well, but hear no signal meanwhile."""
+    patience = timedelta(seconds=network.WATCH_SECONDS)
+    until = time.monotonic() + FIND_SECONDS
+    while time.monotonic() < until:
+        if network.listens(host, port):
+            with suppress(RuntimeError):  # it may be gone again
+                return TCPStore(host, port, is_master=False, timeout=patience)
+        time.sleep(network.FIND_SECONDS)
+    raise TrainingFailed(f"the first node, {host}:{port}, has not come in {FIND_SECONDS:.0f} seconds; is it started?")
+
+
+def _own_store(host: str, port: int) -> TCPStore:
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -54,5 +67,10 @@ def _store(host: str, port: int, is_host: bool) -> TCPStore:
     listener.listen(1024)
     _kept.append(listener)
     return TCPStore(
-        host, port, is_master=True, timeout=timeout, wait_for_workers=False, master_listen_fd=listener.fileno()
+        host,
+        port,
+        is_master=True,
+        timeout=timedelta(seconds=FIND_SECONDS),
+        wait_for_workers=False,
+        master_listen_fd=listener.fileno(),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlcb.config.tree import Config
+from rlcb.config.tree import MAX_ENVS, Config
 
 
 def with_crew(config: Config, given: set[str], cores: int) -> tuple[Config, list[str]]:
@@ -18,7 +18,8 @@ def with_crew(config: Config, given: set[str], cores: int) -> tuple[Config, list
     nodes = config.num_nodes
     if config.mode == "cluster" and number is None:
         number = config.cluster.num_workers
-    if number is None and block[f"num_{other}s"] is not None:
+    foreign = f"parallel.num_{other}s" in given and f"parallel.num_{one}s" not in given
+    if (number is None or foreign) and block[f"num_{other}s"] is not None:
         return config, [
             f"parallel.num_{other}s: {block[f'num_{other}s']}, but {config.algo.upper()} collects with {one}s; "
             f"use parallel.num_{one}s"
@@ -32,10 +33,11 @@ def with_crew(config: Config, given: set[str], cores: int) -> tuple[Config, list
     problems = []
     if number % nodes:
         problems.append(
-            f"cluster.num_workers: {number} {one}s cannot be divided by {nodes} nodes; "
-            f"use {number - number % nodes + nodes}"
+            f"cluster.num_workers: {number} {one}s cannot be divided by {nodes} nodes; use a multiple of that"
         )
-    if number > total:
+    if total > MAX_ENVS:
+        problems.append(f"parallel.num_envs_per_{one}: {total} environments in all are too many; at most {MAX_ENVS}")
+    elif number > total:
         problems.append(
             f"parallel.num_{one}s: {number}, but there are {total} environments; use at most one {one} for each"
         )

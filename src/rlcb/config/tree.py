@@ -13,6 +13,7 @@ from rlcb.games import game_id
 Algo = Literal["ppo", "a2c", "a3c", "impala"]
 Mode = Literal["sequential", "parallel", "cluster"]
 
+MAX_ENVS = 65536
 IMPALA_UNROLL = 16  # steps of an unroll, at most, where no batch size is given
 
 ALGORITHM_LABELS = {"ppo": "PPO", "a2c": "A2C", "a3c": "A3C", "impala": "IMPALA"}
@@ -43,7 +44,7 @@ class EnvSettings(Section):
     name: str = Field(
         "procgen-coinrun-v0", description="game: coinrun, procgen-coinrun-v0 or procgen:procgen-coinrun-v0"
     )
-    num_envs: Int = Field(32, ge=1, le=65536, description="environments in all")
+    num_envs: Int = Field(32, ge=1, le=MAX_ENVS, description="environments in all")
     seed: Int = Field(42, ge=0, lt=2**31, description="seed of levels, actions, minibatches and weights")
     distribution_mode: Literal["easy", "hard", "extreme", "memory"] = Field("easy", description="Procgen's difficulty")
     num_levels: Int = Field(200, ge=0, lt=2**31, description="training levels; 0 for all levels")

@@ -135,6 +135,8 @@ def _job(suite: Suite, name: str, variant: Variant, game: str | None, seed: int 
     asked = {path: value for path, value in (suite.settings | variant.settings).items() if _remedy(path) is None}
     settings = {path: value for path, value in said.items() if value is not None} | asked
     overrides = [Override(path, value, f"settings.{path}:") for path, value in settings.items()]
+    place = Path(suite.output) / name
+    cores = _processes_there(place) or cores  # unless the suite names another number, it keeps its own
     config = load_config(variant.config, overrides, cores=cores)
     if config.num_nodes > 1:
         raise UserError(f"cluster.nodes: {config.num_nodes}, but a suite runs on one machine; use 1")
@@ -142,12 +144,20 @@ def _job(suite: Suite, name: str, variant: Variant, game: str | None, seed: int 
         raise UserError(
             f"evaluation.levels: {suite.evaluation.levels}, but with env.num_levels 0 no level is unseen; use train"
         )
-    place = Path(suite.output) / name
     config = config.model_copy(update={"logging": LoggingSettings(output_dir=str(place))})
     file = [] if variant.config is None else ["--config", variant.config]
     flags = [word for path in settings for word in _flag(path, settings[path], config)]
     log = Path(suite.output) / LOGS / f"{name}.log"
     return Job(name, config, (*file, *flags, "--output-dir", str(place)), suite.evaluation, log)
+
+
+def _processes_there(place: Path) -> int | None:
+    """Of a run that was begun, maybe on a machine with other cores."""
+    try:
+        there = load_config(place / "config.yaml", [])
+    except UserError:  # no run, or not one that can be read: that is found out later
+        return None
+    return there.crew.number if there.crew else None
 
 
 def _flag(path: str, value: Any, config: Config) -> list[str]:

@@ -89,11 +89,9 @@ class ActorLearner:
         lags: list[int] = []
         phases: list[PhasesOfProcesses] = []
         for _ in range(self._steps):
-            taken = self._take(len(self._actors))
-            self._fill_batch(taken)
-            for actor, filled in taken:
+            for actor, filled in self._fill_batch():
                 episodes += filled.episodes
-                lags.append(self._weights.version - filled.version)
+                lags.append(self._lag(filled))
                 phases.append({f"actor_{self._actors[actor]}": filled.phases})
             self._learner.learn(self._batch, _no_shuffle, learning_rate)
             self._weights.publish(self._learner.parameters)
@@ -114,21 +112,36 @@ class ActorLearner:
         mean, most = sum(lags) / len(lags), max(lags)
         return {"policy_lag_mean": mean, "policy_lag_max": most, "late_rollouts_count": self._late}
 
-    def _take(self, number: int) -> list[tuple[int, Filled]]:
-        """The oldest that are ready and not too old."""
+    def _lag(self, filled: Filled) -> int:
+        return (self._weights.version - filled.version) * self._config.training.n_epochs
+
+    def _fill_batch(self) -> list[tuple[int, Filled]]:
+        """With the oldest that are ready and not too old. A slot is copied, and given back, before anybody else is
+        heard of: so it is either among those that are ready, or its actor's, whoever dies."""
         self._hear(wait=False)
         taken: list[tuple[int, Filled]] = []
-        while len(taken) < number:
+        while len(taken) < len(self._actors):
             while not self._ready:
                 with self._phases.during("wait"):
                     self._hear(wait=True)
             actor, filled = self._ready.popleft()
-            if self._weights.version - filled.version > self._max_lag:
+            if self._lag(filled) > self._max_lag:
                 self._late += 1
-                self._begin().send(actor, filled.slot)
             else:
+                self._copy(actor, filled, len(taken))
                 taken.append((actor, filled))
+            self._begin().send(actor, filled.slot)
+        if self._scale:
+            self._scale.moments = self._shared_moments + self._moments
+            self._scale.apply(self._batch.rewards)
+        self._phases.mark("other")
         return taken
+
+    def _copy(self, actor: int, filled: Filled, place: int) -> None:
+        columns = slice(place * self._n_envs, (place + 1) * self._n_envs)
+        for name, values in vars(self._slots[actor][filled.slot]).items():
+            getattr(self._batch, name)[:, columns].copy_(values)
+        self._moments += filled.moments
 
     def _hear(self, wait: bool) -> None:
         messages, replaced = self._begin().receive(wait)
@@ -141,19 +154,6 @@ class ActorLearner:
         full = {filled.slot for owner, filled in self._ready if owner == actor}
         for slot in set(range(SLOTS)) - full:
             self._begin().send(actor, slot)
-
-    def _fill_batch(self, taken: list[tuple[int, Filled]]) -> None:
-        """Copy, so that the slots can be filled again at once."""
-        for place, (actor, filled) in enumerate(taken):
-            columns = slice(place * self._n_envs, (place + 1) * self._n_envs)
-            for name, values in vars(self._slots[actor][filled.slot]).items():
-                getattr(self._batch, name)[:, columns].copy_(values)
-            self._moments += filled.moments
-            self._begin().send(actor, filled.slot)
-        if self._scale:
-            self._scale.moments = self._shared_moments + self._moments
-            self._scale.apply(self._batch.rewards)
-        self._phases.mark("other")
 
     def _share_moments(self) -> None:
         """Learners scale by their own rewards at once, and by the others' from the next update on: nobody waits."""

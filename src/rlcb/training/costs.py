@@ -15,6 +15,8 @@ from typing import NamedTuple
 from rlcb.config import Config, load_config
 from rlcb.cpu.allocator import keep_freed_memory
 from rlcb.cpu.threads import apply_threads, prepare_threads
+from rlcb.errors import TrainingFailed
+from rlcb.training.signals import deaf
 
 AT_LEAST_SECONDS = 2.0
 AT_LEAST_UPDATES = 2
@@ -41,10 +43,14 @@ def learners_for(costs: Costs, actors: int, cores: int) -> int:
 
 
 def measured(config_file: Path) -> Costs:
-    """In a process of its own, which gives its memory back."""
+    """In a process of its own, which gives its memory back. Signals are for this one, not for it."""
     command = [sys.executable, "-m", "rlcb.training.costs", str(config_file)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return Costs(**json.loads(done.stdout.splitlines()[-1]))
+    with deaf():
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    output = process.communicate()[0]
+    if process.returncode:
+        raise TrainingFailed(f"measuring costs failed (exit code {process.returncode}); give --num-learners yourself")
+    return Costs(**json.loads(output.splitlines()[-1]))
 
 
 def measure(config: Config) -> Costs:

@@ -20,7 +20,7 @@ from rlcb.training.lifeline import live_with_parent
 from rlcb.training.signals import HANDLED
 
 START_SECONDS = 300.0  # for a member to import everything and to build its environments
-MAX_FAILED_STARTS = 3
+MAX_FAILURES = 3
 LISTEN_SECONDS = 0.5
 PARTING_SECONDS = 2.0
 
@@ -33,6 +33,7 @@ class Member:
     owed: int = 1  # answers; the first says that it is ready
     heard: float = field(default_factory=monotonic)
     ready: bool = False
+    failures: int = 0  # of those before, in a row, who did nothing but end or keep us waiting
 
 
 class Crew:
@@ -55,16 +56,15 @@ class Crew:
         server.start()
         self.replaced = 0
         self._early: tuple[list[tuple[int, Any]], list[int]] = ([], [])
-        self._failed_starts = 0  # in a row
         self.members = [self._start(index, 0) for index in range(number)]
 
-    def _start(self, index: int, life: int) -> Member:
+    def _start(self, index: int, life: int, failures: int = 0) -> Member:
         ours, theirs = self._processes.Pipe()
         arguments = (self._name(index), self._work, theirs, *self._arguments(index, life))
         process = self._processes.Process(target=_live, args=arguments, daemon=True)
         process.start()
         theirs.close()
-        return Member(process, ours, life)
+        return Member(process, ours, life, failures=failures)
 
     def send(self, index: int, message: Any) -> None:
         """A member that is gone by now is found out by `receive`."""
@@ -103,7 +103,8 @@ class Crew:
             member.heard, member.owed = monotonic(), member.owed - 1
             if member.ready:
                 messages.append((index, message))
-            member.ready, self._failed_starts = True, 0
+                member.failures = 0
+            member.ready = True
         lost += [index for index in pipes.values() if index not in lost and self._frozen(self.members[index])]
         for index in lost:
             self._replace(index)
@@ -115,12 +116,15 @@ class Crew:
 
     def _replace(self, index: int) -> None:
         member = self.members[index]
-        _end(member)
+        slow = member.ready and self._frozen(member)
+        failures = member.failures + (slow or not member.ready)
         self.replaced += 1
-        self._failed_starts += not member.ready
-        if self._failed_starts > MAX_FAILED_STARTS:
-            raise TrainingFailed(f"process {index} ended {self._failed_starts} times before it could begin")
-        self.members[index] = self._start(index, member.life + 1)
+        if failures > MAX_FAILURES:
+            how = f"did not answer within {self._timeout:.0f} seconds" if slow else "ended before it could begin"
+            remedy = "; use a larger --timeout, or a smaller --n-steps" if slow else ""
+            raise TrainingFailed(f"{self._name(index)} {how}, {failures} times in a row{remedy}")
+        _end(member)
+        self.members[index] = self._start(index, member.life + 1, failures)
 
     def close(self) -> None:
         for index in range(len(self.members)):

@@ -34,6 +34,7 @@ class Shared(NamedTuple):
     statistics: dict[str, Tensor]  # of the optimizer
     learning_rate: Tensor
     reward_moments: Tensor  # [workers + 1, 3]: each adds to its own row; the last is from before a resume
+    pause: Tensor  # true: begin nothing more
 
 
 class Hogwild:
@@ -73,6 +74,7 @@ class Hogwild:
                 {name: shared(value) for name, value in statistics.items()},
                 shared(torch.zeros(1)),
                 shared(moments),
+                shared(torch.zeros(1, dtype=torch.bool)),
             )
             self._crew = Crew(self._number, work, self._arguments, self._name, self._config.patience)
         return self._crew
@@ -116,7 +118,7 @@ class Hogwild:
     def _hand_out(self) -> None:
         """Every worker has something to begin, as far as the budget goes."""
         for worker in range(self._number):
-            while self._owed[worker] < AHEAD and self._begun != self._rollouts:
+            while self._owed[worker] < AHEAD and (self._rollouts is None or self._begun < self._rollouts):
                 self._begun += 1
                 self._owed[worker] += 1
                 self._workers().send(worker, ROLLOUT)
@@ -125,7 +127,10 @@ class Hogwild:
         messages, replaced = self._workers().receive(wait)
         for worker, report in messages:
             self._owed[worker] -= 1
-            self._done.append(report)
+            if report is None:  # there was a pause
+                self._begun -= 1
+            else:
+                self._done.append(report)
         for worker in replaced:  # what it had begun is to be done by others
             self._begun -= self._owed[worker]
             self._owed[worker] = 0
@@ -142,8 +147,11 @@ class Hogwild:
 
     def settle(self) -> Report | None:
         """Nobody begins anything new; what comes in meanwhile counts."""
+        self._workers()
+        self._common.pause.fill_(True)
         while any(self._owed):
             self._listen(wait=True)
+        self._common.pause.fill_(False)
         counted, self._done = self._done, []
         together = self._ranks.size > 1  # all nodes report, or none
         if together:
@@ -162,17 +170,17 @@ class Hogwild:
             for worker in replaced:
                 if worker not in parts:
                     crew.send(worker, STATE)
-        begun = torch.tensor(float(self._begun), dtype=torch.float64)
+        begun = torch.tensor(float(self._begun * self._rollout_size), dtype=torch.float64)
         self._ranks.sum(begun)
         return {
-            "begun": int(begun),  # on all nodes
+            "begun": int(begun),  # steps, on all nodes: with other workers, rollouts have another size
             **self._learner.state(),
             "reward_moments": self._common.reward_moments.sum(0),
             "envs": join_envs([parts[worker] for worker in range(self._number)]),
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        self._begun, self._envs = state["begun"] // self._ranks.size, state["envs"]
+        self._begun, self._envs = state["begun"] // self._rollout_size // self._ranks.size, state["envs"]
         self._learner.load(state)
         self._moments_before = state["reward_moments"].clone()
 
@@ -206,7 +214,7 @@ def work(
         worker.load(envs)
     send(pipe, "ready")
     while (task := worker.wait_for(pipe)) is not None:
-        send(pipe, worker.rollout() if task == ROLLOUT else worker.state())
+        send(pipe, worker.state() if task == STATE else None if common.pause else worker.rollout())
 
 
 class Worker:

@@ -58,7 +58,7 @@ class Training:
         self._memory.sample()
         self._cpu_begin = self._memory.usage.cpu_seconds
         self._recent.append((self.timesteps, self.seconds))
-        status = "finished"
+        status, report = "finished", None
         while not self._budget.spent(self.timesteps, self.seconds):
             if stop.received is not None:
                 status = "interrupted"
@@ -66,8 +66,11 @@ class Training:
             report = self._one_update()
             if self.updates % self._config.training.log_interval == 0:
                 self._record(report)
+                report = None
             self._save_if_due()
-        self._save("final" if status == "finished" else f"step_{self.timesteps}")
+        if report is not None:
+            self._record(report)  # the last one, whatever the interval
+        self._save("final" if status == "finished" else "step")
         self._run.checkpoint("latest").unlink(missing_ok=True)
         summary = self.summary(status)
         self.write_summary(summary)
@@ -145,7 +148,7 @@ class Training:
     def _save_if_due(self) -> None:
         training = self._config.training
         if self.updates % training.save_interval == 0:
-            self._save(f"step_{self.timesteps}")
+            self._save("step")
         elif perf_counter() - self._saved_at >= 60 * training.autosave_minutes:
             self._save("latest")
 
@@ -154,6 +157,7 @@ class Training:
         if settled is not None:
             self._count(settled)
         self._saved_at = perf_counter()
+        label = f"step_{self.timesteps}" if label == "step" else label  # with what has just been counted
         save_checkpoint(self._run.checkpoint(label), self.state())
 
     def state(self) -> dict[str, Any]:
