@@ -19,6 +19,7 @@ from tests.test_train_command import SMALL, Run, files, start, wait_for
     [
         (["--num-env", "8"], "did you mean --num-envs"),
         (["--env", "pong"], "--env pong"),
+        (["--algo", "foo"], "--algo foo is not a choice; use ppo"),
         (["--n-epochs", "2.5"], "--n-epochs 2.5"),
         (["--batch-size", "1000"], "1000"),
         (["--config", "absent.yaml"], "absent.yaml: no such file"),
@@ -75,6 +76,14 @@ def test_a_resumed_run_stays_the_same_experiment(rlcb: Run) -> None:
     spent = rlcb("train", "--resume", "out")
     assert spent.returncode == 2
     assert "spent its budget" in spent.stderr
+
+
+def test_other_processes_have_the_same_environments(rlcb: Run) -> None:
+    crew = ["--algo", "impala", "--mode", "parallel", "--num-actors", "2", "--num-learners", "1"]
+    assert rlcb("train", *SMALL, *crew, "--total-timesteps", "128", "--output-dir", "out").returncode == 0
+    done = rlcb("train", "--resume", "out", "--num-actors", "4", "--num-envs", "16", "--total-timesteps", "256")
+    assert done.returncode == 2
+    assert "--num-envs 16: the run has 8" in done.stderr
 
 
 def test_a_run_that_was_killed_before_its_summary_gets_one(rlcb: Run, tmp_path: Path) -> None:

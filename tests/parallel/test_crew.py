@@ -54,6 +54,19 @@ def test_a3c_goes_on_when_a_worker_dies_before_it_is_ready() -> None:
     assert torch.isfinite(state["model"]["actor.weight"]).all()
 
 
+def brittle(pipe: Any) -> None:
+    send(pipe, "ready")
+    receive(pipe)
+    os._exit(1)
+
+
+def test_who_dies_of_every_task_ends_the_run() -> None:
+    crew = Crew(1, brittle, lambda index, life: (), lambda index: f"test-{index}", 30.0)
+    with pytest.raises(TrainingFailed, match=r"test-0 ended before it had done anything, 4 times in a row"):
+        _ask_again_and_again(crew)
+    crew.close()
+
+
 def slow(pipe: Any, seconds: float) -> None:
     send(pipe, "ready")
     while receive(pipe) is not None:
@@ -63,16 +76,16 @@ def slow(pipe: Any, seconds: float) -> None:
 
 def test_who_is_too_slow_again_and_again_ends_the_run() -> None:
     crew = Crew(1, slow, lambda index, life: (60.0,), lambda index: f"test-{index}", 0.3)
-
-    def ask_again_and_again() -> None:
-        while True:
-            crew.send(0, "do")
-            crew.receive(wait=True)
-
     with pytest.raises(TrainingFailed, match=r"test-0 did not answer within 0 seconds, 4 times in a row; use a larger"):
-        ask_again_and_again()
+        _ask_again_and_again(crew)
     crew.close()
     assert crew.replaced == 4
+
+
+def _ask_again_and_again(crew: Crew) -> None:
+    while True:
+        crew.send(0, "do")
+        crew.receive(wait=True)
 
 
 def test_a_slot_is_never_given_away_twice(monkeypatch: pytest.MonkeyPatch) -> None:

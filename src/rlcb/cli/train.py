@@ -184,7 +184,8 @@ def _resumed_config(args: argparse.Namespace, door: Door) -> Config:
     problems += misfits
     given |= {override.path: override for override in more}
     one = "actor" if before.algo == "impala" else "worker"
-    if f"parallel.num_{one}s" in given and f"parallel.num_envs_per_{one}" not in given and before.crew is not None:
+    dividing = {"env.num_envs", f"parallel.num_envs_per_{one}"}
+    if f"parallel.num_{one}s" in given and not dividing & set(given) and before.crew is not None:
         # Other processes, the same environments: divided anew.
         overrides.append(Override("env.num_envs", before.num_envs, "--num-envs"))
     try:

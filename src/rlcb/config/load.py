@@ -49,7 +49,7 @@ def load_config(
     algo = str(by_path["algo"].value if "algo" in by_path else raw.get("algo", "ppo"))
     tree, contradictions = modernise(raw, algo)
     tree = _merged(ALGORITHM_DEFAULTS.get(algo, {}), tree)
-    training = tree["training"]
+    training = tree.setdefault("training", {})
     if hours is not None and isinstance(training, dict) and training.get("duration") is None:
         overrides = [Override("training.duration", hours, "--duration"), *overrides]
     _apply(tree, overrides)

@@ -16,6 +16,7 @@ from rlcb.config import Config, load_config
 from rlcb.cpu.allocator import keep_freed_memory
 from rlcb.cpu.threads import apply_threads, prepare_threads
 from rlcb.errors import TrainingFailed
+from rlcb.training.lifeline import end_with_parent
 from rlcb.training.signals import deaf
 
 AT_LEAST_SECONDS = 2.0
@@ -46,7 +47,7 @@ def measured(config_file: Path) -> Costs:
     """In a process of its own, which gives its memory back. Signals are for this one, not for it."""
     command = [sys.executable, "-m", "rlcb.training.costs", str(config_file)]
     with deaf():
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=end_with_parent)
     output = process.communicate()[0]
     if process.returncode:
         raise TrainingFailed(f"measuring costs failed (exit code {process.returncode}); give --num-learners yourself")

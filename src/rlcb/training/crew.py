@@ -33,6 +33,7 @@ class Member:
     owed: int = 1  # answers; the first says that it is ready
     heard: float = field(default_factory=monotonic)
     ready: bool = False
+    answered: bool = False
     failures: int = 0  # of those before, in a row, who did nothing but end or keep us waiting
 
 
@@ -103,7 +104,7 @@ class Crew:
             member.heard, member.owed = monotonic(), member.owed - 1
             if member.ready:
                 messages.append((index, message))
-                member.failures = 0
+                member.answered, member.failures = True, 0
             member.ready = True
         lost += [index for index in pipes.values() if index not in lost and self._frozen(self.members[index])]
         for index in lost:
@@ -117,10 +118,10 @@ class Crew:
     def _replace(self, index: int) -> None:
         member = self.members[index]
         slow = member.ready and self._frozen(member)
-        failures = member.failures + (slow or not member.ready)
+        failures = member.failures + (slow or not member.answered)
         self.replaced += 1
         if failures > MAX_FAILURES:
-            how = f"did not answer within {self._timeout:.0f} seconds" if slow else "ended before it could begin"
+            how = f"did not answer within {self._timeout:.0f} seconds" if slow else "ended before it had done anything"
             remedy = "; use a larger --timeout, or a smaller --n-steps" if slow else ""
             raise TrainingFailed(f"{self._name(index)} {how}, {failures} times in a row{remedy}")
         _end(member)
