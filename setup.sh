@@ -14,8 +14,9 @@ for argument in "$@"; do
 done
 
 supported() { "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' 2>/dev/null; }
+whole() { [ -x "$venv/bin/python" ] && supported "$venv/bin/python" && "$venv/bin/python" -m pip --version >/dev/null 2>&1; }
 
-if ! [ -x "$venv/bin/python" ] || ! supported "$venv/bin/python"; then
+if ! whole; then
   for python in ${PYTHON:-} python3 python3.12 python3.11 python; do
     if command -v "$python" >/dev/null 2>&1 && supported "$python"; then
       echo "Making $venv with $("$python" --version)"
@@ -24,9 +25,9 @@ if ! [ -x "$venv/bin/python" ] || ! supported "$venv/bin/python"; then
     fi
   done
 fi
-if ! [ -x "$venv/bin/python" ] || ! supported "$venv/bin/python"; then
+if ! whole; then
   found=$(python3 --version 2>/dev/null || echo "no Python")
-  echo "error: $found is not supported; install Python 3.11 or 3.12, or name one: PYTHON=/path/to/python3.11 ./setup.sh" >&2
+  echo "error: $found is not supported; install Python 3.11 or 3.12 with venv and pip, or name one: export PYTHON=/path/to/python3.11, and again" >&2
   exit 2
 fi
 
@@ -34,5 +35,5 @@ echo "Installing $requirements into $venv (torch is large: a few minutes the fir
 # torch first and pinned: whatever depends on it must find it there.
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$(grep '^torch==' requirements.txt)"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r "$requirements"
-touch "$venv/.installed"
+[ $requirements = requirements.txt ] || touch "$venv/.installed"  # all that make's targets need
 echo "Done. Next: source $venv/bin/activate && python quick_test.py"

@@ -23,6 +23,7 @@ def test_files_of_environments_are_no_checkpoints(tmp_path: Path, monkeypatch: p
     _file(Path(".venv/lib/torch/test.pt"), 3)
     _file(Path("env/lib/torch/test.pt"), 3)
     _file(Path("env/pyvenv.cfg"), 3)
+    Path("runs/latest.pt").symlink_to("/nowhere/ppo.pt")
     assert checkpoints_below(Path()) == [new, old]
     assert find_checkpoint(Path()) == new
     with pytest.raises(UserError, match=f"^checkpoint absent.pt: no such file; there are {new}, {old}$"):

@@ -12,8 +12,10 @@ import pytest
 import torch
 
 from rlcb.agent import Player
-from rlcb.envs.levels import Levels
+from rlcb.config.tree import EnvSettings
+from rlcb.envs.levels import Levels, unseen_levels
 from rlcb.envs.procgen import N_ACTIONS, OBS_SHAPE, ProcgenVectorEnv
+from rlcb.errors import UserError
 from rlcb.evaluation import Result, play
 from rlcb.policy import Policy
 
@@ -112,6 +114,22 @@ def test_bad_input(rlcb: Run, checkpoint: Path, words: list[str], expected: str)
     assert expected in done.stderr
     assert "Traceback" not in done.stderr
     assert not (checkpoint.parent / "evaluation.json").exists()
+
+
+@pytest.mark.parametrize("found", ["[]", '{"ppo_sequential_final.pt": null}', "no JSON"])
+def test_a_file_of_another_shape_is_replaced(rlcb: Run, checkpoint: Path, found: str) -> None:
+    written = checkpoint.with_name("evaluation.json")
+    written.write_text(found)
+    done = rlcb("evaluate", "--checkpoint", str(checkpoint), "--num-episodes", "1", "--levels", "train")
+    assert done.returncode == 0, done.stderr
+    assert list(json.loads(written.read_text())[checkpoint.name]) == ["procgen-coinrun-v0"]
+
+
+def test_no_level_is_left_to_test_on() -> None:
+    last = EnvSettings(start_level=2**31 - 201, num_levels=200)
+    with pytest.raises(UserError, match="no level comes after"):
+        unseen_levels(last, "test")
+    assert unseen_levels(EnvSettings(start_level=2**31 - 202, num_levels=200), "test").count == 1
 
 
 def test_a_damaged_checkpoint_is_refused(rlcb: Run, checkpoint: Path) -> None:

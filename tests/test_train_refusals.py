@@ -151,7 +151,12 @@ def test_a_copied_run_goes_on_where_it_was(rlcb: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"), [(["--config", "c.yaml"], "of its own"), (["--output-dir", "b"], "where it is, out")]
+    ("words", "expected"),
+    [
+        (["--config", "c.yaml"], "of its own"),
+        (["--output-dir", "b"], "where it is, out"),
+        (["--log-dir", "b"], "--log-dir b: a run is resumed where it is; leave it out"),
+    ],
 )
 def test_what_a_resumed_run_does_not_use_is_an_error(rlcb: Run, words: list[str], expected: str) -> None:
     rlcb("train", *SMALL, "--total-timesteps", "128", "--output-dir", "out")

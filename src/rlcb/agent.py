@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -74,12 +75,14 @@ def newest_file(algorithm: str | None) -> Path:
 
 def checkpoints_below(*places: Path, name: str = "*.pt") -> list[Path]:
     """Newest first. Hidden folders and Python's environments, which hold other files of this name, are left out."""
-    found: list[Path] = []
+    found: list[tuple[float, Path]] = []
     for place in places:
         for folder, below, files in os.walk(place):
             below[:] = [one for one in below if one[0] != "." and not Path(folder, one, "pyvenv.cfg").exists()]
-            found += [Path(folder, file) for file in fnmatch.filter(files, name)]
-    return sorted(found, key=lambda file: file.stat().st_mtime, reverse=True)
+            for file in (Path(folder, one) for one in fnmatch.filter(files, name)):
+                with suppress(FileNotFoundError):  # gone by now, or a link to nowhere
+                    found.append((file.stat().st_mtime, file))
+    return [file for _, file in sorted(found, reverse=True)]
 
 
 def _most_trained(files: list[Path]) -> Path:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from errno import EACCES, EPERM, EROFS
 from pathlib import Path
 from typing import Any
 
@@ -112,11 +113,16 @@ def evaluate(
     if len(results) == 2:
         print(f"Generalisation gap (train - test): {_gap(results):.2f}")
     how = {"timesteps": agent.timesteps, "deterministic": deterministic, "seed": seed}
-    written = _write(file, env.name, how, results)
-    print(f"Results saved to: {written}")
-    logs = log_folder(file, config)
-    if logs is not None and env.name == config.env.name:  # another game would be another curve
-        log_evaluation(logs, agent.timesteps, _scalars(results))
+    try:
+        written = _write(file, env.name, how, results)
+        print(f"Results saved to: {written}")
+        logs = log_folder(file, config)
+        if logs is not None and env.name == config.env.name:  # another game would be another curve
+            log_evaluation(logs, agent.timesteps, _scalars(results))
+    except OSError as error:
+        if error.errno not in (EACCES, EPERM, EROFS):
+            raise
+        print(f"Warning: not saved beside the checkpoint ({error.strerror})", file=sys.stderr)
     return results
 
 
@@ -201,6 +207,11 @@ def _print_header(label: str | None, env: str, file: Path) -> None:
         print(f"\nLoaded checkpoint from: {file}\n")
 
 
+def _block(found: Any) -> dict[str, Any]:
+    """What is no block was not written by us."""
+    return found if isinstance(found, dict) else {}
+
+
 def _write(file: Path, env: str, how: dict[str, Any], results: list[Result]) -> Path:
     """One entry per checkpoint and game; an evaluation of the same levels replaces the earlier one."""
     path = file.with_name("evaluation.json")
@@ -208,8 +219,8 @@ def _write(file: Path, env: str, how: dict[str, Any], results: list[Result]) -> 
         everything = json.loads(path.read_text())
     except (OSError, ValueError):
         everything = {}
-    games = everything.setdefault(file.name, {}).setdefault(env, {})
-    for result in results:
-        games[result.levels.name] = {**how, **result.numbers()}
+    everything = _block(everything)
+    everything[file.name] = games = _block(everything.get(file.name))
+    games[env] = _block(games.get(env)) | {result.levels.name: {**how, **result.numbers()} for result in results}
     write_json(path, everything)
     return path

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import TextIOWrapper
 from typing import TextIO
 
 from tqdm import tqdm
@@ -18,6 +21,8 @@ class Screen:
 
     def __init__(self, name: str, stream: TextIO | None = None, leave: bool = True) -> None:
         self._stream = stream or sys.stdout
+        if isinstance(self._stream, TextIOWrapper):
+            self._stream.reconfigure(errors="replace")  # a ± that it cannot spell ends nothing
         self._format = f"{name}: {{percentage:3.0f}}%|{{bar}}|"
         self._bar: _Bar | None = None
         if self._stream.isatty():
@@ -38,18 +43,29 @@ class Screen:
 
     def say(self, text: str) -> None:
         """A block or a line of its own, above the bar."""
-        if self._bar is not None:
-            self._bar.write(text, file=self._stream)
-        else:
-            print(text, file=self._stream, flush=True)
+        with self._whoever_listens():
+            if self._bar is not None:
+                self._bar.write(text, file=self._stream)
+            else:
+                print(text, file=self._stream, flush=True)
 
     def show(self, share: float, text: str) -> None:
         """The bar at this share, with the text behind it; nothing where there is no bar."""
         if self._bar is not None:
             self._bar.n = round(1000 * share)
             self._bar.bar_format = f"{self._format} {text}"
-            self._bar.refresh()
+            with self._whoever_listens():
+                self._bar.refresh()
 
     def close(self) -> None:
         if self._bar is not None:
-            self._bar.close()
+            with self._whoever_listens():
+                self._bar.close()
+
+    @contextmanager
+    def _whoever_listens(self) -> Iterator[None]:
+        """When nobody does any more (`| tee`, which Ctrl-C ends too; a terminal that was closed), the work goes on."""
+        try:
+            yield
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())

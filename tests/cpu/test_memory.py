@@ -58,6 +58,12 @@ def test_cpu_time_grows_with_work() -> None:
     assert tree_cpu_seconds(os.getpid()) - before == pytest.approx(0.3, abs=0.15)
 
 
+def test_cpu_time_of_those_who_ended_counts() -> None:
+    before = tree_cpu_seconds(os.getpid())
+    subprocess.run([sys.executable, "-c", "import time\nwhile time.process_time() < 0.5: pass"], check=True)
+    assert tree_cpu_seconds(os.getpid()) - before >= 0.45
+
+
 def test_looking_at_cpu_time_takes_one_percent_and_says_how_old_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[float] = []
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -191,6 +194,39 @@ def test_ctrl_c_reaches_all_processes_of_a_terminal(tmp_path: Path) -> None:
         assert run.ends() == 130, run.text()
         assert "Status: interrupted" in run.text()
         assert "Traceback" not in run.text()
+
+
+@pytest.mark.parametrize("words", [[*TINY, "--algo", "a2c"], LOCKSTEP], ids=["sequential", "lockstep"])
+def test_who_reads_the_output_may_go_away(words: list[str], tmp_path: Path) -> None:
+    """Ctrl-C ends `| tee` before the run has said its last."""
+    command = [sys.executable, "-m", "rlcb", "train", *words, "--duration", "1", "--output-dir", str(tmp_path / "run")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert any("Step:" in line for line in process.stdout)
+        process.stdout.close()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+        assert process.stderr.read() == ""
+    finally:
+        process.kill()
+        process.wait()
+    assert list((tmp_path / "run/checkpoints").glob("*_step_*.pt"))
+    assert "TRAINING SUMMARY" in next((tmp_path / "run").rglob("training.log")).read_text()
+
+
+def test_no_room_for_a_checkpoint_is_one_line(tmp_path: Path) -> None:
+    """And no reason to start again. Files may have two megabytes here."""
+    command = [sys.executable, "-m", "rlcb", "train", *LOCKSTEP, "--total-timesteps", "128", "--output-dir", "run"]
+    done = subprocess.run(
+        ["bash", "-c", f"ulimit -f 2000; exec {shlex.join(command)}"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "error: run: cannot write (File too large); make room, then rlcb train --resume run"
+    ]
+    assert "Restart" not in done.stdout
 
 
 def test_a_checkpoint_of_a3c_is_named_by_the_steps_in_it(tmp_path: Path) -> None:

@@ -172,6 +172,11 @@ def _resumed_config(args: argparse.Namespace, door: Door) -> Config:
     elsewhere = vars(args)["logging.output_dir"]
     if place and elsewhere and Path(place).resolve() != Path(elsewhere).resolve():
         problems.append(f"--output-dir {elsewhere}: a run is resumed where it is, {place}; leave it out")
+    problems += [
+        f"{flag_name(path)} {given_place}: a run is resumed where it is; leave it out"
+        for path in ("logging.log_dir", "logging.checkpoint_dir")
+        if (given_place := vars(args).get(path)) is not None
+    ]
     if place is None:
         raise UserError([*problems, "--resume: which run? Name its directory: --resume benchmarks/my_run"])
     file = Path(place) / "config.yaml"

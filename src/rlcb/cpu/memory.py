@@ -27,14 +27,14 @@ def tree_pss(root: int) -> int:
 
 
 def tree_cpu_seconds(root: int) -> float:
-    """CPU time that the tree has used so far."""
+    """CPU time that the tree has used so far, those that have ended included."""
     total = 0.0
     for process in _tree(root):
         try:
             times = process.cpu_times()
         except psutil.Error:
             continue
-        total += times.user + times.system
+        total += times.user + times.system + times.children_user + times.children_system
     return total
 
 

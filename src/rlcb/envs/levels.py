@@ -42,4 +42,6 @@ def unseen_levels(env: EnvSettings, asked: str) -> Levels:
     if env.num_levels == 0:
         raise UserError(f"--levels {asked}: the agent was trained on all levels, none is unseen; use --levels train")
     first = env.start_level + env.num_levels
+    if first >= END:
+        raise UserError(f"--levels {asked}: no level comes after those that were trained on; use --levels train")
     return Levels("test", first, END - first)

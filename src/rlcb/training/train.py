@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import EACCES, EDQUOT, EFBIG, ENOSPC, EROFS
 from typing import Any
 
 import yaml
@@ -16,7 +17,7 @@ from rlcb.config import Config
 from rlcb.cpu.machine import physical_cores
 from rlcb.cpu.memory import MemoryWatch
 from rlcb.cpu.threads import Threads, apply_threads, threads_of
-from rlcb.errors import UserError
+from rlcb.errors import TrainingFailed, UserError
 from rlcb.runs.checkpoint import DamagedCheckpoint, most_trained
 from rlcb.runs.files import write_atomically
 from rlcb.runs.metrics import MetricsLog
@@ -137,9 +138,22 @@ def run_loop(
         training = Training(config, budget, run, execution, log, progress, memory, threads.number, restarts)
         if checkpoint:
             training.load(checkpoint)
-        summary = training.run(stop)
+        with _room_to_write(run):
+            summary = training.run(stop)
         execution.close()
         progress.say("\n" + summary.block())
+
+
+@contextmanager
+def _room_to_write(run: RunDir) -> Iterator[None]:
+    """Starting again would not help against these."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (ENOSPC, EDQUOT, EROFS, EFBIG, EACCES):
+            raise
+        remedy = f"make room, then rlcb train --resume {run.root}"
+        raise TrainingFailed(f"{error.filename or run.root}: cannot write ({error.strerror}); {remedy}") from error
 
 
 def config_text(config: Config) -> str:
