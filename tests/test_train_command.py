@@ -167,7 +167,9 @@ def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), pytest.param(signal.SIGHUP, 129, id="terminal")]
+)
 def test_a_signal_saves_and_sums_up(tmp_path: Path, number: int, code: int) -> None:
     process = start(tmp_path, *SMALL, "--total-timesteps", "100000000", "--output-dir", "out")
     log = tmp_path / "out/logs/PPO_Sequential/metrics.jsonl"

@@ -17,6 +17,10 @@ from tests.cluster.training import PPO, SIZES, START_SECONDS, ended, logs, recor
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(not can_make_hosts(), reason=WHY_NOT)]
 
 
+IMPALA = ["--algo", "impala", "--num-actors", "2", *SIZES]
+A3C = ["--algo", "a3c", "--num-workers", "2", *SIZES]
+
+
 @pytest.fixture
 def hosts() -> Iterator[list[Host]]:
     with two_hosts() as both:
@@ -26,15 +30,15 @@ def hosts() -> Iterator[list[Host]]:
 @pytest.mark.parametrize(
     "words",
     [
-        ["--algo", "ppo", "--num-workers", "2", "--batch-size", "64"],
-        ["--algo", "a2c", "--num-workers", "4"],
-        ["--algo", "impala", "--num-actors", "2"],
-        ["--algo", "a3c", "--num-workers", "2"],
+        PPO,
+        ["--algo", "a2c", "--num-workers", "4", *SIZES],
+        IMPALA,
+        A3C,
     ],
     ids=lambda words: words[1],
 )
 def test_every_algorithm(hosts: list[Host], tmp_path: Path, words: list[str]) -> None:
-    agents = start(hosts, tmp_path, *words, "--total-timesteps", "640", *SIZES)
+    agents = start(hosts, tmp_path, *words, "--total-timesteps", "640")
     assert ended(agents, tmp_path) == [0, 0], logs(tmp_path)
     assert summary(tmp_path)["status"] == "finished"
     assert summary(tmp_path)["total_timesteps"] >= 640
@@ -108,14 +112,17 @@ def test_nothing_listens_where_it_was_not_asked_to(hosts: list[Host], tmp_path: 
     assert summary(tmp_path)["status"] == "interrupted"
 
 
-def test_the_others_go_on_without_a_lost_host(hosts: list[Host], tmp_path: Path) -> None:
-    agents = start(hosts, tmp_path, *PPO, "--min-nodes", "1", "--timeout", "10", "--total-timesteps", "5120")
+@pytest.mark.parametrize("words", [PPO, IMPALA, A3C], ids=["ppo", "impala", "a3c"])
+def test_the_others_go_on_without_a_lost_host(hosts: list[Host], tmp_path: Path, words: list[str]) -> None:
+    agents = start(hosts, tmp_path, *words, "--min-nodes", "1", "--timeout", "10", "--total-timesteps", "5120")
     wait_for(lambda: updates(tmp_path) >= 5, START_SECONDS, lambda: logs(tmp_path))
     hosts[1].kill()
     codes = ended(agents, tmp_path)
     assert codes[0] == 0, logs(tmp_path)
-    assert updates(tmp_path) == 40
-    assert summary(tmp_path)["total_timesteps"] == 5120
+    assert summary(tmp_path)["status"] == "finished"
+    assert 5120 <= summary(tmp_path)["total_timesteps"] < 5120 + 256
+    if words is PPO:
+        assert updates(tmp_path) == 40
 
 
 def test_a_cut_cable_ends_in_a_checkpoint_to_go_on_from(hosts: list[Host], tmp_path: Path) -> None:

@@ -15,7 +15,9 @@ import pytest
 import torch
 
 from rlcb.runs.checkpoint import load_checkpoint
+from rlcb.training.signals import Stop
 from tests.faults.conftest import Run, running, with_signal
+from tests.parallel.conftest import records
 
 TINY = ["--num-envs", "8", "--n-steps", "16", "--env", "starpilot"]
 LOCKSTEP = [*TINY, "--algo", "ppo", "--mode", "parallel", "--num-workers", "2", "--batch-size", "64"]
@@ -216,12 +218,41 @@ def test_who_reads_the_output_may_go_away(words: list[str], tmp_path: Path) -> N
     assert "TRAINING SUMMARY" in next((tmp_path / "run").rglob("training.log")).read_text()
 
 
-def test_no_room_for_a_checkpoint_is_one_line(tmp_path: Path) -> None:
-    """And no reason to start again. Files may have two megabytes here."""
-    command = [sys.executable, "-m", "rlcb", "train", *LOCKSTEP, "--total-timesteps", "128", "--output-dir", "run"]
-    done = subprocess.run(
-        ["bash", "-c", f"ulimit -f 2000; exec {shlex.join(command)}"], cwd=tmp_path, capture_output=True, text=True
-    )
+def test_nohup_outlives_the_terminal(tmp_path: Path) -> None:
+    command = ["nohup", sys.executable, "-m", "rlcb", "train", *LOCKSTEP, "--duration", "1", "--output-dir", "run"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 60
+        for seen in (2, 5):
+            while len(records(tmp_path / "run")) < seen:
+                assert process.poll() is None, "it has ended"
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+            process.send_signal(signal.SIGHUP)
+        time.sleep(7)  # longer than ranks get to end
+        before = len(records(tmp_path / "run"))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 143
+        assert before > 5
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_signal_that_comes_too_late_ends_nothing() -> None:
+    stop = Stop()
+    stop.received = signal.SIGUSR1
+    assert stop.exit_code == 0
+    stop.obeyed = True
+    assert stop.exit_code == 138
+
+
+@pytest.mark.parametrize("words", [LOCKSTEP, IMPALA, A3C], ids=["lockstep", "impala", "a3c"])
+def test_no_room_for_a_checkpoint_is_one_line(words: list[str], tmp_path: Path) -> None:
+    """And no reason to start again, nor to wait for actors and workers, who hear no signal. Files may have 4 MB."""
+    command = [sys.executable, "-m", "rlcb", "train", *words, "--total-timesteps", "128", "--output-dir", "run"]
+    limited = ["bash", "-c", f"ulimit -f 4000; exec {shlex.join(command)}"]
+    done = subprocess.run(limited, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
         "error: run: cannot write (File too large); make room, then rlcb train --resume run"

@@ -10,15 +10,17 @@ PHASES = ("environment", "act", "learn", "synchronise", "wait", "other")
 
 
 class Phases:
-    """A stopwatch with laps: `mark("act")` says that all since the last mark was acting, but for what `during` took."""
+    """A stopwatch with laps: `mark("act")` says that all since the last mark was acting, but for what `during` took.
+    The first mark starts it: what was imported and built before is no part of the work."""
 
     def __init__(self) -> None:
         self.seconds = dict.fromkeys(PHASES, 0.0)
-        self._last = perf_counter()
+        self._last: float | None = None
 
     def mark(self, phase: str) -> None:
         now = perf_counter()
-        self.seconds[phase] += now - self._last
+        if self._last is not None:
+            self.seconds[phase] += now - self._last
         self._last = now
 
     @contextmanager
@@ -27,8 +29,9 @@ class Phases:
         begin = perf_counter()
         yield
         taken = perf_counter() - begin
-        self.seconds[phase] += taken
-        self._last += taken
+        if self._last is not None:
+            self.seconds[phase] += taken
+            self._last += taken
 
     def take(self) -> dict[str, float]:
         """Seconds per phase since the last take."""

@@ -56,6 +56,7 @@ def run_suite(plan: Plan, shares: list[set[int]]) -> int:
     if stop.received is not None and left:
         done = f"{len(plan.jobs) - len(left)} of {len(plan.jobs)} runs finished"
         print(f"{done}; run the same command again to continue", flush=True)
+        stop.obeyed = True
         return stop.exit_code
     _sum_up(plan, failures)
     return 1 if failures else 0

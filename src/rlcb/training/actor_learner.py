@@ -85,6 +85,7 @@ class ActorLearner:
     def update(self, learning_rate: float) -> Report:
         """As many gradient steps as a rollout of all environments gives sequentially, from whatever is ready."""
         crew = self._begin()
+        self._phases.mark("other")
         episodes: list[Episode] = []
         lags: list[int] = []
         phases: list[PhasesOfProcesses] = []

@@ -6,8 +6,9 @@ import pickle
 import signal
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing import connection
+from multiprocessing.util import Finalize
 from time import monotonic
 from typing import Any
 
@@ -30,8 +31,8 @@ class Member:
     process: Any
     pipe: Any
     life: int  # how many were in this place before
+    heard: float  # by the crew's clock
     owed: int = 1  # answers; the first says that it is ready
-    heard: float = field(default_factory=monotonic)
     ready: bool = False
     answered: bool = False
     failures: int = 0  # of those before, in a row, who did nothing but end or keep us waiting
@@ -57,7 +58,10 @@ class Crew:
         server.start()
         self.replaced = 0
         self._early: tuple[list[tuple[int, Any]], list[int]] = ([], [])
+        self._clock, self._looked = 0.0, monotonic()
         self.members = [self._start(index, 0) for index in range(number)]
+        # Python would wait for ever for members that nobody has closed: they do not hear its signal.
+        self._at_exit = Finalize(None, self._end_all, exitpriority=10)
 
     def _start(self, index: int, life: int, failures: int = 0) -> Member:
         ours, theirs = self._processes.Pipe()
@@ -65,13 +69,19 @@ class Crew:
         process = self._processes.Process(target=_live, args=arguments, daemon=True)
         process.start()
         theirs.close()
-        return Member(process, ours, life, failures=failures)
+        return Member(process, ours, life, self._time(), failures=failures)
+
+    def _time(self) -> float:
+        """What passes while we do not move (Ctrl-Z, a suspended job) does not count as others' silence."""
+        before, self._looked = self._looked, monotonic()
+        self._clock += min(self._looked - before, self._timeout / 2)
+        return self._clock
 
     def send(self, index: int, message: Any) -> None:
         """A member that is gone by now is found out by `receive`."""
         member = self.members[index]
         if not member.owed:
-            member.heard = monotonic()
+            member.heard = self._time()
         member.owed += 1
         with suppress(OSError):
             send(member.pipe, message)
@@ -101,7 +111,7 @@ class Crew:
             if isinstance(message, TrainingFailed):
                 raise message
             member = self.members[index]
-            member.heard, member.owed = monotonic(), member.owed - 1
+            member.heard, member.owed = self._time(), member.owed - 1
             if member.ready:
                 messages.append((index, message))
                 member.answered, member.failures = True, 0
@@ -113,7 +123,7 @@ class Crew:
 
     def _frozen(self, member: Member) -> bool:
         limit = self._timeout if member.ready else START_SECONDS
-        return member.owed > 0 and monotonic() - member.heard > limit
+        return member.owed > 0 and self._time() - member.heard > limit
 
     def _replace(self, index: int) -> None:
         member = self.members[index]
@@ -132,6 +142,10 @@ class Crew:
             self.send(index, None)
         for member in self.members:
             member.process.join(PARTING_SECONDS)
+        self._at_exit()
+
+    def _end_all(self) -> None:
+        for member in self.members:
             _end(member)
 
 

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 from uuid import uuid4
 
+import psutil
+
 from rlcb.cluster.network import Meeting, Watch
 from rlcb.config import Config
 from rlcb.errors import TrainingFailed
@@ -33,6 +35,7 @@ KEEP_ALIVE = {"keep_alive_interval": 5, "keep_alive_max_attempt": 3}  # a node i
 
 def launch(config: Config, run: RunDir, stop: StopSignal, meeting: Meeting | None) -> int:
     """Run until the ranks say that it is over; return the exit code. Without a `meeting` this is the only node."""
+    from torch.distributed import DistError  # type: ignore[attr-defined]
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.elastic.rendezvous import RendezvousError, RendezvousTimeoutError
@@ -58,14 +61,14 @@ def launch(config: Config, run: RunDir, stop: StopSignal, meeting: Meeting | Non
             monitor_interval=0.2,
             start_method="forkserver",
             logs_specs=DefaultLogsSpecs(log_dir=f"{folder}/logs"),
-            signals_to_handle="SIGHUP",
+            signals_to_handle="",  # they are ours
             shutdown_timeout=SHUTDOWN_SECONDS,
         )
         try:
             results = elastic_launch(settings, rank)(config, handoff)
         except ChildFailedError as error:
             raise TrainingFailed(_failure(config, run, error)) from error
-        except (RendezvousError, ConnectionError) as error:
+        except (RendezvousError, ConnectionError, DistError) as error:
             say = _nobody_came if leads and isinstance(error, RendezvousTimeoutError) else _lost_meeting
             raise TrainingFailed(say(config, run, error)) from error
     first = next(iter(results.values()))  # all ranks end alike
@@ -152,7 +155,8 @@ class Handoff:
 
     def here_is(self, rank: int) -> None:
         """A rank that has found the others says who it is."""
-        (self.folder / f"rank_{rank}").write_text(str(os.getpid()))
+        me = psutil.Process()
+        (self.folder / f"rank_{rank}").write_text(f"{me.pid} {me.create_time()}")
 
     @property
     def stop(self) -> StopFile:
@@ -186,7 +190,9 @@ class Handoff:
         """To so many."""
         told = 0
         for file in files:
-            with suppress(ProcessLookupError, FileNotFoundError, ValueError):
-                os.kill(int(file.read_text()), number)
-                told += 1
+            with suppress(ProcessLookupError, FileNotFoundError, ValueError, psutil.Error):
+                pid, began = file.read_text().split()
+                if psutil.Process(int(pid)).create_time() == float(began):  # numbers are used again
+                    os.kill(int(pid), number)
+                    told += 1
         return told

@@ -42,7 +42,7 @@ class Leader:
         self._mine.load(state)
 
     def close(self) -> None:
-        self._ranks.tell(CLOSE, float(self._stop.received or 0))
+        self._ranks.tell(CLOSE, float(self._stop.received or 0) if self._stop.obeyed else 0.0)
         self._mine.close()
 
     def _merged(self, report: Report) -> Report:
@@ -68,7 +68,7 @@ def follow(mine: Execution, ranks: Together, stop: Stop, usage: Callable[[], Usa
     while True:
         command, number = ranks.told(2)
         if command == CLOSE:
-            stop.received = int(number) or None  # all end with the same exit code
+            stop.received, stop.obeyed = int(number) or None, bool(number)  # all end with the same exit code
             mine.close()
             return
         if command == STARTED:

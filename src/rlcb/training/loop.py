@@ -46,6 +46,7 @@ class Training:
         self._execution, self._log, self._progress, self._memory = execution, log, progress, memory
         self._threads, self._restarts = threads, restarts
         self.updates = self.timesteps = self.skipped = 0
+        self._replaced = self._replaced_before = 0  # members of crews: by this process, and by those before a restart
         self._seconds_before = self._cpu_before = self._cpu_elsewhere = 0.0
         self._started = datetime.now().astimezone().isoformat(timespec="seconds")
         self._rewards = RewardTally()
@@ -61,7 +62,7 @@ class Training:
         status, report = "finished", None
         while not self._budget.spent(self.timesteps, self.seconds):
             if stop.received is not None:
-                status = "interrupted"
+                status, stop.obeyed = "interrupted", True
                 break
             report = self._one_update()
             if self.updates % self._config.training.log_interval == 0:
@@ -99,6 +100,7 @@ class Training:
     def _count(self, report: Report) -> None:
         self.timesteps += report.timesteps
         self.skipped += report.skipped
+        self._replaced = self._replaced_before + report.replaced
         self._memory.elsewhere, self._cpu_elsewhere = report.elsewhere
         for episode in report.episodes:
             self._rewards.add(episode.reward, episode.length)
@@ -134,7 +136,7 @@ class Training:
         record |= {f"train/{name}": value for name, value in report.metrics.items() if _finite(value)}
         record["train/learning_rate"] = self._learning_rate
         record["train/skipped_updates"] = self.skipped
-        record["system/lost_processes"] = self._restarts + report.replaced
+        record["system/lost_processes"] = self._restarts + self._replaced
         record["system/memory_gb"] = self._memory.last / 2**30
         record["system/peak_memory_gb"] = self._memory.peak / 2**30
         record["system/cpu_percent"] = self._cpu_percent
@@ -167,6 +169,7 @@ class Training:
                 "updates": self.updates,
                 "timesteps": self.timesteps,
                 "skipped": self.skipped,
+                "replaced": self._replaced,
                 "seconds": self.seconds,
                 "cpu_seconds": self._cpu_seconds,
                 "started": self._started,
@@ -182,6 +185,7 @@ class Training:
         progress = state["progress"]
         self.updates, self.timesteps = progress["updates"], progress["timesteps"]
         self.skipped = progress.get("skipped", 0)
+        self._replaced_before = progress.get("replaced", 0) if self._restarts else 0
         self._seconds_before, self._cpu_before = progress["seconds"], progress["cpu_seconds"]
         self._started = progress["started"]
         self._phases = copy.deepcopy(progress["phase_seconds"])

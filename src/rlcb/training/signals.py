@@ -1,5 +1,5 @@
-"""Ctrl-C, SIGTERM, and SIGUSR1 from a scheduler: the first asks the run to end after this update, the second ends it at
-once.
+"""Ctrl-C, SIGTERM, a terminal that closes, and SIGUSR1 from a scheduler: the first asks the run to end after this
+update, the second ends it at once.
 
 Schedulers signal every process of a job. Of a run in several processes only the launcher listens (`deaf`), and it
 leaves the signal's number where the ranks look (`StopFile`).
@@ -15,7 +15,7 @@ from pathlib import Path
 from time import monotonic
 from types import FrameType, TracebackType
 
-HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 SAME_SECONDS = 1.0  # what comes so soon is the same signal, from the scheduler and passed on by a parent
 
 
@@ -23,11 +23,12 @@ class Stop:
     """`received` is the number of the signal, or None."""
 
     received: int | None = None
+    obeyed = False  # whether something was left undone because of it
 
     @property
     def exit_code(self) -> int:
-        """As shells count: 130 for Ctrl-C, 143 for SIGTERM, 138 for SIGUSR1."""
-        return 128 + self.received if self.received else 0
+        """As shells count: 130 for Ctrl-C, 143 for SIGTERM, 138 for SIGUSR1; 0 where it came after all was done."""
+        return 128 + self.received if self.received and self.obeyed else 0
 
 
 class StopSignal(Stop):
@@ -44,7 +45,8 @@ class StopSignal(Stop):
             tell(self.received)
 
     def __enter__(self) -> StopSignal:
-        self._before = {number: signal.signal(number, self._handle) for number in HANDLED}
+        handled = [number for number in HANDLED if number != signal.SIGHUP or not _under_nohup()]
+        self._before = {number: signal.signal(number, self._handle) for number in handled}
         return self
 
     def __exit__(
@@ -59,6 +61,10 @@ class StopSignal(Stop):
             self._tell(number)
         elif monotonic() - self._at > SAME_SECONDS:
             os._exit(128 + number)
+
+
+def _under_nohup() -> bool:
+    return signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
 
 class StopFile(Stop):
