@@ -11,6 +11,7 @@ from rlcb.analysis.bands import Axis
 from rlcb.analysis.compare import Comparison
 from rlcb.analysis.groups import Group, group_by_name
 from rlcb.analysis.plots import STYLE, draw
+from rlcb.cpu.machine import machine
 
 RUNS = ROOT / "benchmarks" / "learning"
 RESULTS = ROOT / "docs" / "results"
@@ -32,8 +33,9 @@ def main() -> None:
     lines = [
         "# Does parallel learn as well?",
         "",
-        "`make prove-parallel`: CoinRun easy, 200 levels, 32 environments, nature network, ten minutes each, one seed.",
-        "Two cores; several processes are two workers, or two actors.",
+        "`make prove-parallel`: CoinRun easy, 200 levels, 32 environments, nature network, one seed, "
+        f"{60 * max(group.number('duration_hours') or 0.0 for group in groups):.0f} minutes each.",
+        f"{machine().cores} cores; several processes are two workers, or two actors.",
         "",
         "![by time](learning_pairs_time.png)",
         "",

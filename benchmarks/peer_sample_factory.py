@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -101,8 +100,6 @@ def main() -> None:
         os.environ[WITH_ALLOCATOR] = "1"
         keep_freed_memory()
     workload = choose(args.workload, None, args.quick).one_pass(N_STEPS)
-    if args.updates:
-        workload = replace(workload, updates=args.updates)
     with tempfile.TemporaryDirectory(prefix="rlcb-bench-") as folder:
         tempfile.tempdir = folder  # Sample Factory leaves files in the system's
         measured = result(workload, args.threads, folder)

@@ -282,13 +282,14 @@ def table(found: Found) -> str:
 
 def _write(folder: Path, found: Found) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    here, rounds = machine(), min(map(len, found.values()))
+    here, rounds = machine(), max(map(len, found.values()))
+    fewer = "".join(f" ({label}: of {len(rows)})" for label, rows in found.items() if len(rows) < rounds)
     header = (
         "# Predictions of `rlcb scale` against runs\n\n"
         f"`make check-scale`, {datetime.now():%Y-%m-%d}; {here.cpu}, {here.cores} cores, {here.memory_gb:g} GB, "
-        f"{here.system}, Python {here.python}.\nMedians of {rounds} rounds; costs are measured before and after the "
-        "runs of every round.\nCoinRun, `nature`, 32 environments; PPO: 64 steps, batch 512, 2 epochs; IMPALA: 64 "
-        "steps; A2C and A3C: 16 steps.\nRaw numbers: [scale_check.json](scale_check.json).\n"
+        f"{here.system}, Python {here.python}.\n"
+        f"Medians of {rounds} rounds{fewer}; costs are measured before and after the runs of every round.\n"
+        "CoinRun, `nature`, 32 environments; PPO: 64 steps, batch 512, 2 epochs; IMPALA: 64 steps; A2C and A3C: 16 steps.\nRaw numbers: [scale_check.json](scale_check.json).\n"
     )
     (folder / "scale_check.md").write_text(f"{header}\n```\n{table(found)}\n```\n", encoding="utf-8")
     facts = {"machine": here._asdict(), "bar": BAR, "rows": found}

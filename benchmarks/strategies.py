@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -126,8 +127,9 @@ class Results:
         return which in [(one["strategy"], one["network"], one["seed"]) for one in self.facts["measured"]]
 
     def add(self, strategy: str, network: str, seed: int, figures: dict[str, Any]) -> None:
+        words = sys.argv[1:]
         self.facts["measured"].append({"strategy": strategy, "network": network, "seed": seed, **figures})
-        self.facts["command"] = "make bench-cluster"
+        self.facts["command"] = shlex.join(["make", "bench-cluster", *([f"ARGS={shlex.join(words)}"] if words else [])])
         self.facts["ended"] = datetime.now().astimezone().isoformat(timespec="seconds")
         self.facts["machine"] = machine()._asdict()
         if self._file is not None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from statistics import median
 from typing import Any, NamedTuple
 
+from benchmarks.measurement import DISTURBED
+from benchmarks.ours import workload_of
 from benchmarks.sides import SIDES, TABLES, Bar
 from benchmarks.workloads import Workload
 
@@ -45,6 +47,7 @@ def report(table: str, workload: Workload, rounds: list[Round]) -> str:
         [
             f"{workload}",
             f"coinrun, easy, {workload.num_levels} levels; median of {len(rounds)} rounds (lowest–highest), {updates}",
+            *_one_pass(workload, rounds),
             "",
             *_speeds(rounds),
             "",
@@ -53,6 +56,15 @@ def report(table: str, workload: Workload, rounds: list[Round]) -> str:
             *_phases(rounds),
         ]
     )
+
+
+def _one_pass(workload: Workload, rounds: list[Round]) -> list[str]:
+    """What IMPALA, A3C and Sample Factory do instead."""
+    if "impala" not in rounds[0]:
+        return []
+    names = {"impala": "IMPALA", "a3c": "A3C, Sample Factory" if "a3c" in rounds[0] else "Sample Factory"}
+    made = {name: workload_of(run, workload) for run, name in names.items()}
+    return [f"{name}: {one}, {one.updates} updates after {one.warm_up} to warm up" for name, one in made.items()]
 
 
 def _speeds(rounds: list[Round]) -> list[str]:
@@ -64,7 +76,9 @@ def _speeds(rounds: list[Round]) -> list[str]:
         memory = (
             "" if side.startswith("ceiling") else f"{median(r[side]['peak_memory'] for r in rounds) / 2**30:.2f} GB"
         )
-        lines.append(f"  {name:<42}{median(fps):>8,.0f}  {spread:<17}{memory:>12}".rstrip())
+        disturbed = sum(round_[side].get("cores_busy_elsewhere", 0.0) > DISTURBED for round_ in rounds)
+        remark = f"  disturbed in {disturbed} of {len(rounds)} rounds" if disturbed else ""
+        lines.append(f"  {name:<42}{median(fps):>8,.0f}  {spread:<17}{memory:>12}{remark}".rstrip())
     return lines
 
 
@@ -86,6 +100,8 @@ def _phases(rounds: list[Round]) -> list[str]:
         if side not in rounds[0] or alone not in rounds[0]:
             continue
         lines.append(f"  {SIDES[side].label + ', seconds per update':<58}{'in training':>12}{'alone':>8}")
+        if side == "impala":
+            lines.append("  (in training: mean of actors and learners, which take turns)")
         for name in rounds[0][side]["phases"]:
             seconds = median(round_[side]["phases"][name] for round_ in rounds)
             piece = median(round_[alone]["phases"].get(name, 0.0) for round_ in rounds)

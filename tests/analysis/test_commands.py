@@ -71,6 +71,20 @@ def test_bad_input_is_one_line_each(make_run: MakeRun, rlcb: Rlcb, tmp_path: Pat
     assert rlcb("plot", "--log-file", "none.jsonl").returncode == 2
 
 
+def test_a_report_of_games_without_scores(make_run: MakeRun, rlcb: Rlcb, tmp_path: Path) -> None:
+    roots = [make_run(game, settings={"env.name": game}, final_reward=None) for game in ("coinrun", "maze")]
+    (roots[1] / "config.yaml").unlink()
+    done = rlcb("report", *map(str, roots))
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "report.html").stat().st_size > 10_000
+
+
+def test_names_with_dollars(make_run: MakeRun, rlcb: Rlcb, tmp_path: Path) -> None:
+    done = rlcb("compare", str(make_run("$a_$b")), str(make_run("$x^{$")))
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "comparison.png").is_file()
+
+
 def test_compare_needs_no_torch(make_run: MakeRun, tmp_path: Path) -> None:
     make_run("a")
     make_run("b")

@@ -22,6 +22,7 @@ HERE = {"cpu": "another CPU", "cores": 2, "threads": 2, "memory_gb": 16.0, "syst
         ({}, {"hardware": HERE}, "hardware: a a CPU, 2 cores, 16.0 GB, b another CPU, 2 cores, 16.0 GB"),
         ({"training.learning_rate": 0.1}, {}, "training.learning_rate: a "),
         ({"ppo.clip_range": 0.3}, {}, "ppo.clip_range: a 0.2, b 0.3"),
+        ({"ppo.target_kl": 0.01}, {}, "ppo.target_kl: a null, b 0.01"),
         ({"env.seed": 7}, {}, "seeds: a "),
         (
             {"training.duration": 1.0},
@@ -54,3 +55,11 @@ def test_the_same_steps_in_less_time_are_fair(make_run: MakeRun) -> None:
 def test_algorithms_have_hyperparameters_of_their_own(make_run: MakeRun) -> None:
     groups = [named_group("a", [make_run("a")]), named_group("b", [make_run("b", algo="impala")])]
     assert differences(groups) == []
+
+
+def test_evaluations_in_other_ways_are_named(make_run: MakeRun) -> None:
+    roots = [make_run(name, evaluation={"train": 5.0}) for name in ("a", "b")]
+    file = roots[1] / "checkpoints/evaluation.json"
+    file.write_text(file.read_text().replace('"deterministic": true', '"deterministic": false'))
+    (line,) = differences([named_group(root.name, [root]) for root in roots])
+    assert line == "evaluation: a 10 episodes, deterministic, b 10 episodes, sampled"

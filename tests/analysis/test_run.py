@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import fcntl
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
-from rlcb.analysis.groups import group_by_name
+from rlcb.analysis.groups import Group, group_by_name
+from rlcb.analysis.quantities import Learning
 from rlcb.analysis.run import find_runs, read_run, runs_in
 from rlcb.analysis.scores import generalisation_gap
 from rlcb.errors import UserError
@@ -151,3 +153,76 @@ def test_the_gap_is_of_evaluations_in_the_same_way(make_run: MakeRun) -> None:
             parts["train"]["deterministic"], parts["test"]["deterministic"] = True, False
     file.write_text(json.dumps(everything))
     assert generalisation_gap(read_run(root)) is None
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["workers1", "workers2", "levels_200"], {"workers1": 1, "workers2": 1, "levels_200": 1}),
+        (["ppo/seed1", "ppo/seed2", "impala/seed1"], {"ppo": 2, "impala": 1}),
+        (["seed1/ppo", "seed2/ppo"], {"ppo": 2}),
+        (["before/ppo_s1", "before/ppo_s2", "after/ppo_s1"], {"before/ppo": 2, "after/ppo": 1}),
+    ],
+)
+def test_only_seeds_are_taken_together(
+    make_run: MakeRun, tmp_path: Path, names: list[str], expected: dict[str, int]
+) -> None:
+    groups = group_by_name([make_run(name) for name in names])
+    assert {group.label: len(group.runs) for group in groups} == expected
+
+
+def test_what_is_named_twice_counts_once(make_run: MakeRun, tmp_path: Path) -> None:
+    root = make_run("a")
+    assert [run.root for run in runs_in([tmp_path, root])] == [root]
+
+
+def test_a_run_that_was_resumed_and_killed_is_not_finished(make_run: MakeRun) -> None:
+    run = read_run(make_run("a", total_timesteps=2000, final_reward=2.0))
+    assert (run.status, run.number("total_timesteps"), run.number("final_reward")) == ("unfinished", 3000, 4.0)
+    assert any("unfinished" in gap for gap in run.gaps)
+
+
+def test_a_run_that_was_moved_keeps_its_own_evaluation(
+    make_run: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of settings may place checkpoints and logs from where the run is started."""
+    monkeypatch.chdir(tmp_path)
+    places = {"logging.checkpoint_dir": "./checkpoints/mine", "logging.log_dir": "./logs"}
+    for reward in (1.0, 9.0):
+        run = make_run("checkpoints/mine", rewards=(reward,), settings=places, evaluation={"train": reward})
+        (run / "checkpoints/evaluation.json").rename(run / "evaluation.json")
+        shutil.copytree(run / "logs", "logs", dirs_exist_ok=True)
+        shutil.rmtree(run / "logs")
+        if reward == 1.0:
+            run.rename(tmp_path / "before")
+    moved, here = read_run(Path("before")), read_run(Path("checkpoints/mine"))
+    assert (moved.evaluation["train"]["mean_reward"], here.evaluation["train"]["mean_reward"]) == (1.0, 9.0)
+    assert moved.history == [], "the logs are another run's by now"
+    assert "metrics.jsonl is missing: no curves" in moved.gaps
+    assert [record["rollout/ep_reward_mean"] for record in here.history] == [9.0]
+    monkeypatch.chdir("/")
+    assert read_run(tmp_path / "checkpoints/mine").history == here.history
+    assert here.checkpoints == Path("checkpoints/mine")
+
+
+def test_luck_at_the_beginning_is_no_convergence(make_run: MakeRun) -> None:
+    root = make_run("a", rewards=(10.0, 5.0, 6.0, 7.0))
+    file = root / "logs/PPO_Sequential/metrics.jsonl"
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    episodes = zip(lines, (2, 90, 100, 400), strict=True)
+    file.write_text("".join(json.dumps(line | {"rollout/episodes": count}) + "\n" for line, count in episodes))
+    run = read_run(root)
+    assert run.settled_rewards.values.tolist() == [6.0, 7.0]
+    learning = Learning.of([Group("a", (run,))], None)
+    assert (learning.target, learning.steps_to_target(run)) == (7.0, 4000)
+    asked = Learning.of([Group("a", (run,))], 8.0)
+    assert asked.quantities()[1].text(asked.steps_to_target(run)) == "not reached"
+
+
+def test_phases_of_an_unfinished_run_add_up_to_its_time(make_run: MakeRun) -> None:
+    """Also where not every update has a line."""
+    root = make_run("a")
+    (root / "training_summary.json").unlink()
+    file = root / "logs/PPO_Sequential/metrics.jsonl"
+    file.write_text(file.read_text().splitlines()[-1] + "\n")
+    assert sum(read_run(root).summary["phase_seconds"].values()) == pytest.approx(30)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from rlcb.analysis.compare import Comparison
-from rlcb.analysis.groups import named_group
+from rlcb.analysis.groups import group_by_name, named_group
 from rlcb.analysis.tables import winners_table
 from tests.analysis.conftest import MakeRun
 
@@ -183,7 +184,7 @@ def test_learning_is_measured_where_all_have_been(make_run: MakeRun) -> None:
     assert in_order("Steps to reward 4.00                     2,000                4,000", text)
     assert in_order("Seconds to reward 4.00                   20                   40", text)
     asked = Comparison([fast, slow], target=5.0).text()
-    assert in_order("Steps to reward 5.00                     3,000                -", asked)
+    assert in_order("Steps to reward 5.00                     3,000                not reached", asked)
 
 
 def test_evaluation_gives_the_gap_and_normalised_scores(make_run: MakeRun) -> None:
@@ -218,3 +219,32 @@ def test_over_several_games(make_run: MakeRun) -> None:
     text = Comparison([named_group("ppo", runs), named_group("again", runs)]).text()
     # CoinRun 7.5 of 5 to 10 is a half, Maze 10 of 5 to 10 is all; the middle half of (0.5 x 3, 1 x 3) is 0.75.
     assert "2 games, 6 runs   IQM 0.750 [" in text
+
+
+def test_variants_of_an_algorithm_are_not_one_over_games(make_run: MakeRun) -> None:
+    roots = [
+        make_run(f"{size}_{game}", settings={"env.name": game}, final_reward=reward)
+        for size, reward in (("ppo_small", 6.0), ("ppo_large", 8.0))
+        for game in ("coinrun", "maze")
+    ]
+    text = Comparison(group_by_name(roots)).text()
+    assert "OVER ALL GAMES" in text, "one seed is enough for this"
+    assert re.search(r"ppo_small +2 games, 2 runs   IQM 0.200", text)
+    assert re.search(r"ppo_large +2 games, 2 runs   IQM 0.600", text)
+
+
+def test_long_names_keep_their_distance(make_run: MakeRun) -> None:
+    roots = [make_run(f"{name}_with_a_name_that_is_long") for name in ("one", "another")]
+    head = next(line for line in Comparison(group_by_name(roots)).text().splitlines() if line.startswith("Metric"))
+    assert head.split() == ["Metric", *(root.name for root in roots)]
+
+
+def test_games_of_a_group_are_strata_and_not_noise(make_run: MakeRun) -> None:
+    runs = [
+        make_run(f"{game}{seed}", settings={"env.name": game, "env.seed": seed}, final_reward=reward + seed / 100)
+        for game, reward in (("coinrun", 1.0), ("maze", 9.0))
+        for seed in (1, 2, 3)
+    ]
+    text = Comparison([named_group("ppo", runs), named_group("again", runs)]).text()
+    assert "mean 5.02 [5.01, 5.03]" in text, "between games, nothing is drawn"
+    assert "against ppo" not in text

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from rlcb.analysis.fairness import differences
-from rlcb.analysis.groups import Group, group_by_name
+from rlcb.analysis.groups import Group, group_by_name, several_games
 from rlcb.analysis.quantities import Learning
 from rlcb.analysis.tables import comparison_table, overview_table, report_text, winners_table
 
@@ -42,12 +42,12 @@ class Comparison:
         return lines + (["Gaps:", *(f"  {line}" for line in self.gaps)] if self.gaps else [])
 
     def statistics_text(self) -> str:
-        """Empty where every group is one run; scipy is loaded only here."""
-        if not self.several_seeds:
+        """Empty where every group is one run of the same game; scipy is loaded only here."""
+        if not self.several_seeds and not several_games(self.groups):
             return ""
         from rlcb.analysis.significance import as_text, findings, over_games_text
 
-        blocks = [as_text(findings(self.groups)), over_games_text(self.groups)]
+        blocks = [as_text(findings(self.groups)) if self.several_seeds else "", over_games_text(self.groups)]
         return "\n\n".join(block for block in blocks if block)
 
     def text(self) -> str:

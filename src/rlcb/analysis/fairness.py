@@ -62,6 +62,15 @@ def _hardware(run: Run) -> str | None:
     return f"{here.get('cpu')}, {here.get('cores')} cores, {here.get('memory_gb')} GB"
 
 
+def _evaluated(run: Run) -> str | None:
+    ways = {
+        f"{part.get('episodes')} episodes, {'deterministic' if part.get('deterministic') else 'sampled'}"
+        for part in run.evaluation.values()
+        if isinstance(part, dict)
+    }
+    return " and ".join(sorted(ways)) or None
+
+
 def _python(run: Run) -> Any:
     here = run.summary.get("hardware")
     return here.get("python") if isinstance(here, dict) else None
@@ -72,6 +81,7 @@ _CHECKS: list[tuple[str, Callable[[Run], Hashable]]] = [
     ("levels", _levels),
     ("total environments", _environments),
     ("network", _setting("model.arch")),
+    ("evaluation", _evaluated),
     ("hardware", _hardware),
     ("Python", _python),
 ]
@@ -87,8 +97,19 @@ def _hyperparameters(groups: Sequence[Group]) -> list[str]:
         paths = {
             f"{name}.{key}" for group in alike for run in group.runs for name in sections for key in _keys(run, name)
         }
-        lines += [_difference(path, _setting(path), alike) for path in sorted(paths)]
+        lines += [_difference(path, _hyperparameter(path), alike) for path in sorted(paths)]
     return lines
+
+
+def _hyperparameter(path: str) -> Callable[[Run], Hashable]:
+    """Null is a value; only where nothing is said, nothing is known."""
+    section, _, key = path.rpartition(".")
+
+    def value(run: Run) -> Hashable:
+        found = run.setting(path)
+        return "null" if found is None and key in (run.setting(section) or {}) else found
+
+    return value
 
 
 def _keys(run: Run, section: str) -> list[str]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from rlcb.analysis.run import Floats, Run, runs_in
 
-_SEED = re.compile(r"[_-]?(?:seed|s)[_-]?\d+(?=$|[_-])", re.IGNORECASE)
+_SEED = re.compile(r"(?:^|[_-])(?:seed|s)[_-]?\d+(?=$|[_-])", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,26 @@ class Group:
 
 
 def group_by_name(directories: Iterable[Path]) -> list[Group]:
-    """Directories whose names are equal but for the seed are one group."""
+    """Directories whose paths are equal but for the seed are one group: `ppo_seed1`, `ppo/seed1`, `seed1/ppo`."""
     runs = runs_in(directories)
-    together: dict[str, list[Run]] = {}
+    together: dict[tuple[Path, str], list[Run]] = {}
     for run in runs:
-        together.setdefault(_SEED.sub("", run.name) or run.name, []).append(run)
+        without_seed = Path(*(_SEED.sub("", part) for part in run.root.resolve().parts))
+        together.setdefault((without_seed, run.label), []).append(run)
     if any(len(members) > 1 for members in together.values()):
-        return [Group(name, tuple(members)) for name, members in together.items()]
+        return [
+            Group(name, tuple(members)) for name, members in zip(_names(list(together)), together.values(), strict=True)
+        ]
     return [Group(label, (run,)) for label, run in zip(short_labels(runs), runs, strict=True)]
+
+
+def _names(experiments: list[tuple[Path, str]]) -> list[str]:
+    """The shortest that tell all of them apart, of place and label."""
+    for length in range(1, max(len(place.parts) for place, _ in experiments)):
+        names = [str(Path(*place.parts[-length:])) for place, _ in experiments]
+        if len(set(names)) == len(names):
+            return names
+    return [f"{place.name} ({label})" for place, label in experiments]
 
 
 def named_group(name: str, directories: Iterable[Path]) -> Group:
@@ -55,3 +67,7 @@ def short_labels(runs: Sequence[Run]) -> list[str]:
         if len(set(labels)) == len(labels):
             return labels
     return [f"{run.name} ({number})" for number, run in enumerate(runs, 1)]
+
+
+def several_games(groups: Iterable[Group]) -> bool:
+    return len({run.setting("env.name") for group in groups for run in group.runs} - {None}) > 1

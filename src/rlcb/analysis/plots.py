@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ STYLE: Any = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "svg.hashsalt": "rlcb",
+    "text.parse_math": False,  # names may have dollars in them
 }
 
 
@@ -59,7 +60,7 @@ def four_panels(groups: Sequence[Group], file: Path, remarks: Sequence[str] = ()
         for axis, (title, metric, x, smoothing) in zip(axes.flat, panels, strict=True):
             draw(axis, groups, metric, x, smoothing)
             axis.set_title(title)
-        axes.flat[0].legend()
+        _legend(axes.flat)
         _write(figure, file, remarks)
 
 
@@ -85,8 +86,16 @@ def curves(
                 draw_published(axis, groups)
         for axis in axes.flat[len(metrics) :]:
             axis.remove()
-        axes.flat[0].legend()
+        _legend(axes.flat[: len(metrics)])
         _write(figure, file, remarks)
+
+
+def _legend(panels: Iterable[Axes]) -> None:
+    """In the first panel, of all: some groups have no line there."""
+    axes = list(panels)
+    known = {label: line for axis in axes for line, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+    if known:
+        axes[0].legend(known.values(), known.keys())
 
 
 def draw(axes: Axes, groups: Sequence[Group], metric: str, x: Axis, smoothing: float) -> None:

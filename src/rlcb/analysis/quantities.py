@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,8 @@ class Quantity:
     unit: str = ""
 
     def text(self, value: float | None) -> str:
+        if value == math.inf:
+            return "not reached"  # by all runs
         return "-" if value is None else f"{value:{self.form}}{self.unit}"
 
 
@@ -65,14 +68,14 @@ class Learning:
 
     @classmethod
     def of(cls, groups: Sequence[Group], target: float | None) -> Learning:
-        curves = [run.rewards for group in groups for run in group.runs if len(run.rewards.steps)]
+        curves = [run.settled_rewards for group in groups for run in group.runs if len(run.settled_rewards.steps)]
         steps = min((float(curve.steps[-1]) for curve in curves), default=None)
         if target is None and curves:
             target = min(float(curve.values.max()) for curve in curves)
         return cls(steps, target)
 
     def reward_at_equal_steps(self, run: Run) -> float | None:
-        return None if self.steps is None else run.rewards.at(self.steps)
+        return None if self.steps is None else run.settled_rewards.at(self.steps)
 
     def steps_to_target(self, run: Run) -> float | None:
         return self._reach(run, 0)
@@ -81,8 +84,10 @@ class Learning:
         return self._reach(run, 1)
 
     def _reach(self, run: Run, which: int) -> float | None:
-        reached = None if self.target is None else run.rewards.first_at_least(self.target)
-        return None if reached is None else reached[which]
+        if self.target is None or not len(run.settled_rewards.steps):
+            return None
+        reached = run.settled_rewards.first_at_least(self.target)
+        return math.inf if reached is None else reached[which]
 
     def quantities(self) -> list[Quantity]:
         rows = []

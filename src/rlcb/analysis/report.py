@@ -17,7 +17,7 @@ from rlcb.analysis import charts
 from rlcb.analysis import quantities as q
 from rlcb.analysis.charts import Chart
 from rlcb.analysis.compare import Comparison
-from rlcb.analysis.groups import Group
+from rlcb.analysis.groups import Group, several_games
 from rlcb.analysis.run import Run
 from rlcb.analysis.scores import RANGES
 from rlcb.analysis.tables import ratios
@@ -94,15 +94,12 @@ def _charts(comparison: Comparison) -> list[Chart]:
         charts.curves(groups, memory, "time", "Memory over the run", "GB (PSS of all processes)"),
         charts.generalisation(groups),
     ]
-    if _several_games(groups):
+    if several_games(groups):
         from rlcb.analysis.significance import over_games
 
-        found.append(charts.performance_profiles(over_games(groups)))
+        if scores := over_games(groups):
+            found.append(charts.performance_profiles(scores))
     return [chart for chart in found if chart is not None and chart.data]
-
-
-def _several_games(groups: Sequence[Group]) -> bool:
-    return len({run.setting("env.name") for group in groups for run in group.runs}) > 1
 
 
 def _answers(groups: Sequence[Group]) -> list[str]:
@@ -171,24 +168,24 @@ def _interval(bounds: Any, text: Any) -> str:
 
 
 def _over_games(comparison: Comparison) -> Table | None:
-    if not _several_games(comparison.groups):
+    if not several_games(comparison.groups):
         return None
     from rlcb.analysis.significance import estimate, over_games
 
-    rows = []
+    rows: list[list[str]] = []
     for label, by_game in over_games(comparison.groups).items():
         one = estimate(list(by_game.values()))
         rows.append(
             [label, str(len(by_game)), str(one.runs), f"{one.iqm:.3f} {_interval(one.of_iqm, '{:.3f}'.format)}"]
         )
-    return Table(["Runs", "Games", "Number", "IQM of normalised scores [95%]"], rows)
+    return Table(["Runs", "Games", "Number", "IQM of normalised scores [95%]"], rows) if rows else None
 
 
 def _videos(groups: Sequence[Group]) -> list[Video]:
     found = []
     for group in groups:
         for run in group.runs:
-            for file in sorted((run.root / "checkpoints").glob("*")):
+            for file in sorted(run.checkpoints.glob("*")):
                 kind = VIDEOS.get(file.suffix)
                 if kind:
                     data = base64.b64encode(file.read_bytes()).decode()

@@ -6,7 +6,7 @@ import fcntl
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from rlcb.errors import UserError
 from rlcb.runs.files import read_json_lines
 
 Floats = NDArray[np.float64]
+WINDOW = 100  # episodes that rewards are means of
 MARKS = ("config.yaml", "training_summary.json", "benchmark_metrics.json")
 
 
@@ -93,6 +94,15 @@ class Run:
     def rewards(self) -> Curve:
         return self.curve("rollout/ep_reward_mean")
 
+    @cached_property
+    def settled_rewards(self) -> Curve:
+        """Without the beginning, where a mean is one of a few episodes: luck."""
+        return replace(self, history=settled(self.history)).rewards
+
+    @property
+    def checkpoints(self) -> Path:
+        return _places(self.root, self.config)[0]
+
 
 def find_runs(path: Path) -> list[Path]:
     """The run in this directory, or the runs in the directories below it."""
@@ -114,7 +124,15 @@ def runs_in(paths: Iterable[Path]) -> list[Run]:
         )
     for path in empty:
         print(f"Note: {path} is left out: no run in it", file=sys.stderr)
-    return [run for roots in found.values() for run in _in_order([read_run(root) for root in roots])]
+    seen: set[Path] = set()
+    once = {path: [root for root in roots if not _known(root, seen)] for path, roots in found.items()}
+    return [run for roots in once.values() for run in _in_order([read_run(root) for root in roots])]
+
+
+def _known(root: Path, seen: set[Path]) -> bool:
+    known = root.resolve() in seen
+    seen.add(root.resolve())
+    return known
 
 
 def _in_order(runs: list[Run]) -> list[Run]:
@@ -147,8 +165,8 @@ def read_run(root: Path) -> Run:
         written = _of_benchmark(_read(root / "benchmark_metrics.json", json.loads, []))
     running = _is_running(root)
     reached = history[-1].get("timesteps", 0) if history else 0
-    if written and not (running and reached > written.get("total_timesteps", 0)):
-        summary = written
+    if written and reached <= (written.get("total_timesteps") or reached):
+        summary = written  # otherwise the run was resumed since
     else:
         summary = {**_from_history(history), "status": "unfinished"}
     if running:
@@ -173,15 +191,31 @@ def _read(file: Path, parse: Callable[[str], Any], gaps: list[str]) -> dict[str,
     return content
 
 
+def _places(root: Path, config: dict[str, Any]) -> tuple[Path, Path | None]:
+    """Where the checkpoints of a run are, and its logs if they are not in it. Its settings name them from where it was
+    started; a run that was moved is found by itself, but not what it had elsewhere."""
+    logging = config.get("logging") or {}
+    output, checkpoints, logs = (logging.get(name) for name in ("output_dir", "checkpoint_dir", "log_dir"))
+    here, before = root.resolve().parts, Path(output or checkpoints or root).parts
+    start = Path(*here[: -len(before)]) if here[-len(before) :] == before else None
+
+    def found(place: str | None) -> Path | None:
+        if place is None or (start is None and not Path(place).is_absolute()):
+            return None
+        return (start or Path()) / place
+
+    inside = root if checkpoints and not output else root / "checkpoints"
+    return (found(checkpoints) or inside if output else inside), found(logs)
+
+
 def _history(root: Path, config: dict[str, Any], gaps: list[str]) -> list[dict[str, Any]]:
-    elsewhere = (config.get("logging") or {}).get("log_dir")
-    folders = [Path(elsewhere)] if elsewhere else []
+    elsewhere = _places(root, config)[1]
     name = f"{config.get('algo', '')}_{config.get('mode', '')}".lower()
-    for folder in [*folders, root / "logs"]:
-        files = sorted(folder.glob("*/metrics.jsonl"))
-        files = [file for file in files if file.parent.name.lower() == name] or files
-        if files:
-            return read_history(files[0])
+    files = [] if elsewhere is None else sorted(elsewhere.glob("*/metrics.jsonl"))
+    inside = sorted((root / "logs").glob("*/metrics.jsonl"))
+    files = [file for file in [*files, *inside] if file.parent.name.lower() == name] or inside
+    if files:
+        return read_history(files[0])
     gaps.append("metrics.jsonl is missing: no curves")
     return []
 
@@ -190,6 +224,13 @@ def read_history(file: Path) -> list[dict[str, Any]]:
     """Torn lines are passed over; what a resumed run repeats counts once, as written last."""
     by_step = {record["timesteps"]: record for record in read_json_lines(file) if "timesteps" in record}
     return [by_step[step] for step in sorted(by_step)]
+
+
+def settled(history: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Lines from where means are taken over a whole window on: 100 episodes, or half of those of a short run."""
+    last = history[-1].get("rollout/episodes") if history else None
+    enough = 0 if last is None else min(WINDOW, last / 2)
+    return [record for record in history if record.get("rollout/episodes", enough) >= enough]
 
 
 def read_log(file: Path) -> Run:
@@ -224,14 +265,16 @@ def _of_benchmark(metrics: dict[str, Any]) -> dict[str, Any]:
 def _from_history(history: Sequence[dict[str, Any]]) -> dict[str, Any]:
     if not history:
         return {}
-    last = history[-1]
-    rewards = [record["rollout/ep_reward_mean"] for record in history if "rollout/ep_reward_mean" in record]
+    last, reward = history[-1], "rollout/ep_reward_mean"
+    rewards = [record[reward] for record in history if reward in record]
     phases: dict[str, float] = {}
     for record in history:
         for name, seconds in record.items():
             if name.startswith("phase/"):
                 short = name.removeprefix("phase/").removesuffix("_seconds")
                 phases[short] = phases.get(short, 0.0) + seconds
+    if total := sum(phases.values()):  # of the updates that have a line
+        phases = {name: seconds * last.get("time/elapsed_seconds", total) / total for name, seconds in phases.items()}
     return {
         "duration_hours": last.get("time/elapsed_seconds", 0.0) / 3600,
         "total_timesteps": last.get("timesteps"),
@@ -241,7 +284,7 @@ def _from_history(history: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "initial_reward": rewards[0] if rewards else None,
         "final_reward": rewards[-1] if rewards else None,
         "final_reward_std": last.get("rollout/ep_reward_std"),
-        "best_reward": max(rewards, default=None),
+        "best_reward": max((record[reward] for record in settled(history) if reward in record), default=None),
         "mean_episode_length": last.get("rollout/ep_length_mean"),
         "peak_memory_gb": last.get("system/peak_memory_gb"),
         "cpu_percent": last.get("system/cpu_percent"),
@@ -253,8 +296,7 @@ def _evaluation(
     root: Path, config: dict[str, Any], summary: dict[str, Any], gaps: list[str]
 ) -> dict[str, dict[str, Any]]:
     """Of the checkpoint with the most steps, on the game it was trained on."""
-    elsewhere = (config.get("logging") or {}).get("checkpoint_dir")
-    file = (Path(elsewhere) if elsewhere else root / "checkpoints") / "evaluation.json"
+    file = _places(root, config)[0] / "evaluation.json"
     if not file.exists():
         return {}
     everything = _read(file, json.loads, gaps)

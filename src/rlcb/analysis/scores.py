@@ -58,7 +58,8 @@ def generalisation_gap(run: Run) -> float | None:
 
 def published_beside(runs: Sequence[Run]) -> list[tuple[float, float]]:
     """Steps and reward of the published curve, as far as the runs go and one point more, unless that is far away."""
-    reference = published_curve(runs[0])
+    played = {tuple(run.setting(f"env.{name}") for name in ("name", "num_levels", "distribution_mode")) for run in runs}
+    reference = published_curve(runs[0]) if len(played) == 1 else None
     ends = [float(run.rewards.steps[-1]) for run in runs if len(run.rewards.steps)]
     if reference is None or not ends:
         return []

@@ -9,10 +9,11 @@ import numpy as np
 
 from rlcb.analysis import quantities as q
 from rlcb.analysis import statistics
-from rlcb.analysis.groups import Group
+from rlcb.analysis.groups import Group, several_games
 from rlcb.analysis.quantities import Quantity
-from rlcb.analysis.run import Floats
+from rlcb.analysis.run import Floats, Run
 from rlcb.analysis.scores import RANGES
+from rlcb.games import game_name
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,16 @@ def findings(groups: Sequence[Group], tested: Sequence[Quantity] = q.TESTED) -> 
         if all(len(numbers) for numbers in values.values()):
             first = groups[0].label
             tests = [_test(group.label, first, values, quantity) for group in groups[1:]]
-            found.append(Finding(quantity, {label: estimate([v]) for label, v in values.items()}, tests))
+            mixed = any(several_games([group]) for group in groups)  # what games differ in would be taken for noise
+            estimates = {group.label: estimate(_by_game(group, quantity)) for group in groups}
+            found.append(Finding(quantity, estimates, [] if mixed else tests))
     return found
+
+
+def _by_game(group: Group, quantity: Quantity) -> list[Floats]:
+    games = dict.fromkeys(run.setting("env.name") for run in group.runs)
+    parts = (Group("", tuple(run for run in group.runs if run.setting("env.name") == game)) for game in games)
+    return [values for part in parts if len(values := part.values(quantity.of))]
 
 
 def estimate(strata: Sequence[Floats]) -> Estimate:
@@ -105,20 +114,35 @@ def _test_text(test: Test) -> str:
 
 
 def over_games(groups: Sequence[Group]) -> dict[str, dict[str, Floats]]:
-    """Normalised scores by algorithm and mode (or by group, where groups have several games) and by game."""
+    """Normalised scores by what was trained (or by group, where groups have several games) and by game."""
     quantity = _score_of(groups)
     scores: dict[str, dict[str, list[float]]] = {}
+    names = _names_over_games(groups)
     for group in groups:
-        mixed = len({run.setting("env.name") for run in group.runs}) > 1
         for run in group.runs:
             score = quantity.of(run)
             if score is not None:
-                by_game = scores.setdefault(group.label if mixed else run.label, {})
+                by_game = scores.setdefault(names[group.label], {})
                 by_game.setdefault(str(run.setting("env.name")), []).append(score)
     several = len({game for by_game in scores.values() for game in by_game}) > 1
     if not several:
         return {}
     return {label: {game: np.array(values) for game, values in by_game.items()} for label, by_game in scores.items()}
+
+
+def _names_over_games(groups: Sequence[Group]) -> dict[str, str]:
+    """Of every group: algorithm and mode, or its own name without the game where several have these in common."""
+    first = {group.label: group.runs[0] for group in groups}
+    own = {label: label.replace(_game(run), "").strip("_- ").replace("__", "_") for label, run in first.items()}
+    variants: dict[str, set[str]] = {}
+    for label, run in first.items():
+        variants.setdefault(run.label, set()).add(own[label])
+    names = {label: own[label] if len(variants[run.label]) > 1 else run.label for label, run in first.items()}
+    return names | {group.label: group.label for group in groups if several_games([group])}
+
+
+def _game(run: Run) -> str:
+    return game_name(str(run.setting("env.name") or "coinrun"))
 
 
 def _score_of(groups: Sequence[Group]) -> Quantity:

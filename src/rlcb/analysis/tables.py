@@ -12,28 +12,30 @@ from rlcb.analysis.scores import RANGES
 NAME, COLUMN = 41, 21
 
 
-def _width(columns: int) -> int:
-    return max(80, NAME - 1 + (COLUMN - 1) * columns)
-
-
-def _row(name: str, cells: Sequence[str]) -> str:
-    return f"{name:<{NAME}}" + "".join(f"{cell:<{COLUMN}}" for cell in cells)
+Row = list[str]  # a name, and a cell for each group
 
 
 def comparison_table(groups: Sequence[Group], learning: Learning) -> str:
     """Everything side by side; speed-ups are against the first column."""
-    width = _width(len(groups))
-    lines = ["=" * width, "TRAINING COMPARISON", "=" * width, _row("Metric", [group.label for group in groups])]
-    lines.append("-" * width)
-    lines += [
+    head = ["Metric", *(group.label for group in groups)]
+    first = [
         _quantity(Quantity("Duration (hours)", q.summary("duration_hours"), ".2f"), groups),
         _quantity(q.TIMESTEPS, groups),
         _quantity(Quantity("Total Updates", q.summary("total_updates")), groups),
     ]
-    for title, rows in _sections(groups, learning).items():
-        if rows:
-            lines += ["", title, "-" * width, *rows]
-    return "\n".join([*(line.rstrip() for line in lines), "=" * width])
+    sections = {title: rows for title, rows in _sections(groups, learning).items() if rows}
+    everything = [head, *first, *(row for rows in sections.values() for row in rows)]
+    name = max(NAME, 2 + max(len(row[0]) for row in everything))
+    column = max(COLUMN, 2 + max(len(cell) for row in everything for cell in row[1:]))
+
+    def line(row: Row) -> str:
+        return f"{row[0]:<{name}}{''.join(f'{cell:<{column}}' for cell in row[1:])}".rstrip()
+
+    width = max(80, name - 1 + (column - 1) * len(groups))
+    lines = ["=" * width, "TRAINING COMPARISON", "=" * width, line(head), "-" * width, *map(line, first)]
+    for title, rows in sections.items():
+        lines += ["", title, "-" * width, *map(line, rows)]
+    return "\n".join([*lines, "=" * width])
 
 
 def overview_table(groups: Sequence[Group]) -> str:
@@ -57,11 +59,11 @@ def overview_table(groups: Sequence[Group]) -> str:
     return "\n".join(lines)
 
 
-def _sections(groups: Sequence[Group], learning: Learning) -> dict[str, list[str]]:
+def _sections(groups: Sequence[Group], learning: Learning) -> dict[str, list[Row]]:
     return {
         "Performance Metrics": [
             _quantity(q.FPS, groups),
-            _row(f"Speedup ({_against(groups)})", ["-", *(_times(ratio) for ratio in ratios(groups, q.FPS)[1:])]),
+            [f"Speedup ({_against(groups)})", "-", *(_times(ratio) for ratio in ratios(groups, q.FPS)[1:])],
             _quantity(Quantity("Final FPS", q.summary("final_fps")), groups),
         ],
         "Reward Metrics": [
@@ -76,7 +78,7 @@ def _sections(groups: Sequence[Group], learning: Learning) -> dict[str, list[str
         ],
         "Efficiency Metrics": [
             _quantity(Quantity("Timesteps/Hour", q.timesteps_per_hour), groups),
-            _row("Efficiency Gain (%)", ["-", *(_gain(ratio) for ratio in efficiency(groups)[1:])]),
+            ["Efficiency Gain (%)", "-", *(_gain(ratio) for ratio in efficiency(groups)[1:])],
         ],
         "Learning": [row for quantity in learning.quantities() for row in _if_any(quantity, groups)],
         f"Evaluation (normalised: {RANGES.partition(',')[0]})": [
@@ -87,11 +89,11 @@ def _sections(groups: Sequence[Group], learning: Learning) -> dict[str, list[str
     }
 
 
-def _quantity(quantity: Quantity, groups: Sequence[Group]) -> str:
-    return _row(quantity.name, [quantity.text(group.mean(quantity.of)) for group in groups])
+def _quantity(quantity: Quantity, groups: Sequence[Group]) -> Row:
+    return [quantity.name, *(quantity.text(group.mean(quantity.of)) for group in groups)]
 
 
-def _if_any(quantity: Quantity, groups: Sequence[Group]) -> list[str]:
+def _if_any(quantity: Quantity, groups: Sequence[Group]) -> list[Row]:
     known = any(group.mean(quantity.of) is not None for group in groups)
     return [_quantity(quantity, groups)] if known else []
 

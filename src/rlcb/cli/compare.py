@@ -49,7 +49,7 @@ def groups_of(args: argparse.Namespace) -> list[Group]:
             groups += _collect(problems, partial(_one_group, name.capitalize(), [Path(folder)]))
     for text in args.group:
         name, equals, folders = text.partition("=")
-        if not (name and equals and folders):
+        if not (name and equals and all(folders.split(","))):
             problems.append(f"--group {text} is not NAME=DIR,DIR; for example --group ppo=runs/seed1,runs/seed2")
         else:
             paths = [Path(folder) for folder in folders.split(",")]

@@ -26,7 +26,7 @@ def run(args: argparse.Namespace, door: Door) -> int:
     if args.videos:
         for group in groups:
             for one in group.runs:
-                _film(one.root)
+                _film(one.root, one.checkpoints)
 
     from rlcb.analysis.compare import Comparison
     from rlcb.analysis.report import write_report
@@ -39,9 +39,10 @@ def run(args: argparse.Namespace, door: Door) -> int:
     return 0
 
 
-def _film(root: Path) -> None:
-    """In a process of its own: this command needs no torch."""
-    if any((root / "checkpoints").glob("*.mp4")):
+def _film(root: Path, checkpoints: Path) -> None:
+    """In a process of its own: this command needs no torch. A video that is older than the agent is of another one."""
+    trained = max((file.stat().st_mtime for file in checkpoints.glob("*.pt")), default=0.0)
+    if any(file.stat().st_mtime >= trained for file in checkpoints.glob("*.mp4")):
         return
     done = subprocess.run([sys.executable, "-m", "rlcb", "video", str(root)])
     if done.returncode:

@@ -105,8 +105,9 @@ class RunDir:
             path.unlink(missing_ok=True)
         for algo, label in ALGORITHM_LABELS.items():
             for mode in get_args(Mode):
-                for path in self.checkpoints.glob(f"{algo}_{mode}_*.pt"):
-                    path.unlink()
+                for path in self.checkpoints.glob(f"{algo}_{mode}_*"):
+                    if path.suffix in (".pt", ".mp4", ".gif"):
+                        path.unlink()
                 shutil.rmtree(self.root / "logs" / f"{label}_{mode.capitalize()}", ignore_errors=True)
         shutil.rmtree(self.logs, ignore_errors=True)
         self.logs.mkdir(parents=True, exist_ok=True)
