@@ -289,7 +289,8 @@ def _write(folder: Path, found: Found) -> None:
         f"`make check-scale`, {datetime.now():%Y-%m-%d}; {here.cpu}, {here.cores} cores, {here.memory_gb:g} GB, "
         f"{here.system}, Python {here.python}.\n"
         f"Medians of {rounds} rounds{fewer}; costs are measured before and after the runs of every round.\n"
-        "CoinRun, `nature`, 32 environments; PPO: 64 steps, batch 512, 2 epochs; IMPALA: 64 steps; A2C and A3C: 16 steps.\nRaw numbers: [scale_check.json](scale_check.json).\n"
+        "CoinRun, `nature`, 32 games; PPO: 64 steps, batch 512, 2 epochs; IMPALA: 64 steps; A2C, A3C: 16 steps.\n"
+        "Raw numbers: [scale_check.json](scale_check.json).\n"
     )
     (folder / "scale_check.md").write_text(f"{header}\n```\n{table(found)}\n```\n", encoding="utf-8")
     facts = {"machine": here._asdict(), "bar": BAR, "rows": found}
