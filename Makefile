@@ -14,7 +14,7 @@ RUN := runs/quickstart_$(shell date +%Y%m%d-%H%M%S)
 	evaluate evaluate-ppo evaluate-impala benchmark compare demo tensorboard bench bench-cluster profile prove-learning \
 	prove-parallel check-scale lock docs clean
 
-$(VENV)/.installed: requirements.txt requirements-dev.txt pyproject.toml setup.sh
+$(VENV)/.installed: requirements.txt requirements-dev.txt pyproject.toml setup.sh $(wildcard src/rlcb/kernels/*.h src/rlcb/kernels/*.cpp)
 	@./setup.sh $(VENV) --dev
 
 quickstart: $(VENV)/.installed  ## Train PPO on CoinRun for two minutes, evaluate it on known and on unseen levels

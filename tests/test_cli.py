@@ -58,6 +58,7 @@ def test_check_says_one_line_per_part(rlcb: Callable[..., subprocess.CompletedPr
     assert [line.split(":")[0][2:] for line in lines] == [
         "Python",
         "PyTorch",
+        "Kernels",
         "Procgen",
         "Vector step",
         "Threads",

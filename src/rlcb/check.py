@@ -17,6 +17,7 @@ def check(seconds: float) -> int:
     parts: list[tuple[str, Callable[[], str], str]] = [
         ("Python", _python, "use Python 3.11 or 3.12"),
         ("PyTorch", _torch, install),
+        ("Kernels", _kernels, "install a C++ compiler (g++), then ./setup.sh again"),
         ("Procgen", _procgen, install),
         ("Vector step", _vector_step, install),
         ("Threads", _threads, "give torch a number of threads with --num-threads"),
@@ -46,6 +47,18 @@ def _torch() -> str:
     import torch
 
     return str(torch.__version__)
+
+
+def _kernels() -> str:
+    import torch
+
+    from rlcb.kernels import kernels_in_use
+    from rlcb.policy import Policy
+
+    _, values = Policy("impala", (64, 64, 3), 15)(torch.zeros(1, 64, 64, 3, dtype=torch.uint8))
+    if not torch.isfinite(values).all():
+        raise RuntimeError("the network's output is not finite")
+    return kernels_in_use()
 
 
 def _procgen() -> str:

@@ -24,7 +24,7 @@ def test_nature_is_the_network_written_out() -> None:
         x = F.conv2d(x, convolution.weight, convolution.bias, stride).relu()
     linear = list(policy.trunk.children())[-2]
     assert isinstance(linear, nn.Linear)
-    features = linear(x.flatten(1)).relu()
+    features = linear(x.permute(0, 2, 3, 1).flatten(1)).relu()
     log_probs, values = policy(pictures(5))
     torch.testing.assert_close(log_probs, policy.actor(features).log_softmax(1), rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(values, policy.critic(features)[:, 0], rtol=1e-4, atol=1e-5)
@@ -47,7 +47,7 @@ def test_impala_is_the_network_written_out() -> None:
             x = x + convolve(convolve(x.relu()).relu())
     linear = list(policy.trunk.children())[-2]
     assert isinstance(linear, nn.Linear)
-    features = linear(x.relu().flatten(1)).relu()
+    features = linear(x.relu().permute(0, 2, 3, 1).flatten(1)).relu()
     torch.testing.assert_close(policy(pictures(3))[1], policy.critic(features)[:, 0], rtol=1e-4, atol=1e-5)
     assert features.shape == (3, 256)
 

@@ -83,6 +83,7 @@ _CHECKS: list[tuple[str, Callable[[Run], Hashable]]] = [
     ("network", _setting("model.arch")),
     ("evaluation", _evaluated),
     ("hardware", _hardware),
+    ("kernels", lambda run: run.summary.get("kernels")),
     ("Python", _python),
 ]
 

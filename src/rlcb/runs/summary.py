@@ -32,6 +32,7 @@ class Summary:
     mean_memory: float
     cpu_percent: float  # of one core
     threads: int
+    kernels: str
     phase_seconds: dict[str, float]  # mean over all processes
     process_seconds: dict[str, dict[str, float]]  # of each
     output: str
@@ -69,6 +70,7 @@ class Summary:
             "phase_seconds": self.phase_seconds,
             "process_seconds": self.process_seconds,
             "threads": self.threads,
+            "kernels": self.kernels,
             "hardware": machine()._asdict(),
         }
 

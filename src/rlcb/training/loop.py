@@ -12,6 +12,7 @@ from rlcb.config import Config
 from rlcb.cpu.memory import MemoryWatch
 from rlcb.cpu.phases import PHASES
 from rlcb.errors import TrainingFailed
+from rlcb.kernels import kernels_in_use
 from rlcb.runs.checkpoint import save_checkpoint
 from rlcb.runs.files import read_json_lines, write_json
 from rlcb.runs.metrics import MetricsLog, as_columns
@@ -213,6 +214,7 @@ class Training:
             mean_memory=self._memory.mean,
             cpu_percent=self._cpu_percent,
             threads=self._threads,
+            kernels=kernels_in_use(),
             phase_seconds=mean_phases(self._phases),
             process_seconds=copy.deepcopy(self._phases),
             output=str(self._run.root),

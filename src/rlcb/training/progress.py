@@ -12,6 +12,7 @@ from rlcb.config import Config
 from rlcb.config.tree import ALGORITHM_LABELS
 from rlcb.cpu.machine import machine
 from rlcb.cpu.threads import Threads
+from rlcb.kernels import kernels_in_use
 from rlcb.runs.summary import RULE
 from rlcb.screen import Screen
 from rlcb.training.budget import Budget
@@ -31,6 +32,7 @@ def header(config: Config, budget: Budget, threads: Threads, output: Path, resum
         f"Device: {config.hardware.device}",
         f"CPU: {here.cpu}, {here.cores} cores, {here.threads} threads, {here.memory_gb:.0f} GB",
         f"Threads: {threads.number} ({threads.reason})",
+        f"Kernels: {kernels_in_use()}",
         f"Output: {output}",
     ]
     if resumed_at is not None:

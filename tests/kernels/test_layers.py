@@ -1,0 +1,113 @@
+"""Our kernels against torch's, in double precision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from rlcb.kernels import Convolution, MaxPool, PixelStem, Residual
+from rlcb.kernels.library import BUILDS, CHOICE, TORCH, kernels
+
+Layer = Callable[[], nn.Module]
+BYTES: dict[str, tuple[Layer, tuple[int, int, int]]] = {
+    "first of nature": (lambda: Convolution(3, 32, 8, stride=4), (64, 64, 3)),
+    "first of impala": (lambda: PixelStem(3, 16), (64, 64, 3)),
+}
+FLOATS: dict[str, tuple[Layer, tuple[int, int, int]]] = {
+    "second of nature": (lambda: Convolution(32, 64, 4, stride=2), (15, 15, 32)),
+    "third of nature": (lambda: Convolution(64, 64, 3), (6, 6, 64)),
+    "wider": (lambda: Convolution(16, 32, 3, padding=1, relu=False), (32, 32, 16)),
+    "no whole number of tiles": (lambda: Convolution(16, 16, 3, padding=1), (7, 9, 16)),
+    "residual of 16": (lambda: Residual(16), (32, 32, 16)),
+    "residual of 32": (lambda: Residual(32), (8, 8, 32)),
+    "pooling": (MaxPool, (16, 16, 32)),
+}
+LAYERS = {**BYTES, **FLOATS}
+
+
+@pytest.fixture
+def use(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    def choose(name: str) -> None:
+        monkeypatch.setenv(CHOICE, name)
+        kernels.cache_clear()
+        if kernels().name != name:
+            pytest.skip(f"{name}: no compiler when this was installed, or a processor that cannot run it")
+
+    yield choose
+    kernels.cache_clear()
+
+
+def pictures(name: str, samples: int) -> Tensor:
+    generator, shape = torch.Generator().manual_seed(samples), (samples, *LAYERS[name][1])
+    if name in BYTES:
+        return torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator)
+    return torch.randn(shape, generator=generator)
+
+
+def layer(name: str) -> nn.Module:
+    torch.manual_seed(1)
+    made = LAYERS[name][0]()
+    for parameter in made.parameters():
+        nn.init.normal_(parameter, std=0.2)
+    return made
+
+
+def there_and_back(module: nn.Module, x: Tensor) -> list[Tensor]:
+    """The output, and the gradients of the input, where it has any, and of all parameters."""
+    module.zero_grad()
+    x = x.clone().requires_grad_(x.is_floating_point())
+    y = module(x)
+    towards = torch.randn(y.shape, generator=torch.Generator().manual_seed(7))
+    (y * towards.to(y.dtype)).sum().backward()
+    gradients = [p.grad for p in module.parameters() if p.grad is not None]
+    return [y.detach(), *([] if x.grad is None else [x.grad]), *gradients]
+
+
+@pytest.mark.parametrize("samples", [1, 2, 13])
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_compute_what_torch_computes(
+    use: Callable[[str], None], name: str, build: str, threads: int, samples: int
+) -> None:
+    module, x = layer(name), pictures(name, samples)
+    use(TORCH)
+    expected = there_and_back(deepcopy(module).double(), x.double() if x.is_floating_point() else x)
+    use(build)
+    torch.set_num_threads(threads)
+    for ours, exact in zip(there_and_back(module, x), expected, strict=True):
+        assert (ours.double() - exact).norm() / exact.norm() < 1e-5
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_sample_comes_out_the_same_to_the_bit_whatever_is_beside_it(use: Callable[[str], None], name: str) -> None:
+    use("avx2")
+    module, x = layer(name), pictures(name, 23)
+    with torch.inference_mode():
+        together = module(x)
+        assert torch.equal(together, module(x))
+        for part in (slice(0, 1), slice(4, 11), slice(22, 23)):
+            assert torch.equal(module(x[part]), together[part])
+    assert all(torch.equal(*both) for both in zip(there_and_back(module, x), there_and_back(module, x), strict=True))
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_what_is_not_a_number_stays_so(use: Callable[[str], None], name: str) -> None:
+    use("avx2")
+    module, x = layer(name), pictures(name, 2)
+    if name in BYTES:
+        next(module.parameters()).data.fill_(torch.nan)
+    else:
+        x[0] = torch.nan
+    assert module(x)[0].isnan().all()
+
+
+def test_no_library_for_another_processor_or_none(use: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rlcb.kernels.library._processor_flags", lambda: set())
+    monkeypatch.delenv(CHOICE, raising=False)
+    kernels.cache_clear()
+    assert kernels().library is None
