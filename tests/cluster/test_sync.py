@@ -1,4 +1,4 @@
-"""The arithmetic of what travels, between two real processes over gloo."""
+"""The arithmetic of what travels, between two real processes: over gloo, and in memory that they share."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ class Way(NamedTuple):
     settings: dict[str, Any]
     optimizer: Callable[[Tensor, float], torch.optim.Optimizer] = sgd
     settles: bool = True
+    hosts: int = 2
 
 
 def average(every: int, **more: Any) -> dict[str, Any]:
@@ -48,6 +49,7 @@ UNEVEN = {"env.num_envs": 7}  # 4 here and 3 there
 ADAM = RECIPES["ppo"].optimizer
 WAYS = {
     "allreduce": Way({}),
+    "one host": Way({}, hosts=1),
     "fp16": Way(FP16),
     "accumulate": Way({"cluster.sync": "accumulate", "training.batch_size": 64}),
     "average": Way(average(1)),
@@ -82,8 +84,8 @@ def learn(way: str, ranks: Any) -> Learnt:
 def rank(index: int, folder: str) -> None:
     torch.set_num_threads(1)
     os.environ |= {"RANK": str(index), "WORLD_SIZE": "2", "TORCHELASTIC_RESTART_COUNT": "0", "GLOO_SOCKET_IFNAME": "lo"}
-    for way, (settings, _, _) in WAYS.items():
-        os.environ[STORE_FILE] = f"{folder}/store_{way}"
+    for way, (settings, _, _, hosts) in WAYS.items():
+        os.environ |= {STORE_FILE: f"{folder}/store_{way}", "LOCAL_WORLD_SIZE": str(2 // hosts)}
         with Together(Phases(), 60.0, compress="cluster.compression" in settings) as ranks:
             torch.save(tuple(learn(way, ranks)), f"{folder}/{way}_{index}.pt")
 
@@ -116,6 +118,7 @@ def test_both_come_to_the_same(way: str, both: dict[str, list[Learnt]]) -> None:
     ("way", "whole"),
     [
         ("allreduce", "allreduce"),
+        ("one host", "allreduce"),
         ("average", "allreduce"),
         ("accumulate", "allreduce"),
         ("uneven", "uneven"),
@@ -125,6 +128,11 @@ def test_both_come_to_the_same(way: str, both: dict[str, list[Learnt]]) -> None:
 def test_two_parts_are_a_whole(way: str, whole: str, both: dict[str, list[Learnt]], alone: dict[str, Tensor]) -> None:
     """Averaging gradients, or weights after every plain step, or adding up an epoch: the same as one process."""
     torch.testing.assert_close(both[way][0].weights, alone[whole], rtol=1e-4, atol=1e-6)
+
+
+def test_shared_memory_and_gloo_add_up_alike(both: dict[str, list[Learnt]]) -> None:
+    """Of two ranks, whose order makes no difference."""
+    torch.testing.assert_close(both["one host"], both["allreduce"], rtol=0, atol=0)
 
 
 def test_averaging_seldom_is_the_mean_of_those_who_went_by_themselves(both: dict[str, list[Learnt]]) -> None:

@@ -12,11 +12,12 @@ from torch import Tensor
 
 from rlcb.algorithms import RECIPES
 from rlcb.cpu.phases import Phases
+from rlcb.scale import messages
 from rlcb.scale.messages import Message, all_reduces
 from rlcb.training.actor_learner import ActorLearner
 from rlcb.training.hogwild import Hogwild
 from rlcb.training.lockstep import Lockstep
-from rlcb.training.ranks import STORE_FILE, Together
+from rlcb.training.ranks import MOST_SHARING, SMALL, STORE_FILE, Together
 from tests.conftest import tiny_config
 
 EVERY = 2
@@ -53,9 +54,9 @@ def said(algo: str, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch, f
     return config, parameters, tensors, counted
 
 
-def expected(messages: list[Message]) -> Counter[tuple[int, int]]:
+def expected(said: list[Message]) -> Counter[tuple[int, int]]:
     counts: Counter[tuple[int, int]] = Counter()
-    for message in messages:
+    for message in said:
         counts[message.elements, message.element_bytes] += round(UPDATES * message.per_update)
     return counts
 
@@ -84,6 +85,10 @@ def test_learners(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     config, parameters, tensors, counted = said("impala", settings, monkeypatch, tmp_path)
     assert config.rollout_size == 2 * config.batch_size
     assert counted == expected(all_reduces(config, parameters, tensors))
+
+
+def test_who_shares_memory() -> None:
+    assert (messages.SMALL, messages.MOST_SHARING) == (SMALL, MOST_SHARING)
 
 
 def test_coordinators_average_weights_and_statistics(monkeypatch: pytest.MonkeyPatch) -> None:

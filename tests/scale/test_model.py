@@ -58,7 +58,8 @@ def test_the_clock_adds_up(real_costs: Costs) -> None:
     working = 128 * 16e-4 + 129 * 16e-4 + 16 * 512e-4
     assert found.environment + found.act + found.learn == pytest.approx(working)
     assert found.wait == pytest.approx(working * (real_costs.slowest_of(2) - 1))
-    assert found.exchange == pytest.approx(16 * 5e-3, rel=0.05), "sixteen gradients, and a few numbers"
+    few = (6 + 1 / 4 + 1) * 2e-4  # six all-reduces of four messages each, one message to tell, four to gather
+    assert found.exchange == pytest.approx(16 * 1e-3 + few, rel=0.01), "sixteen gradients in shared memory"
     assert found.other == pytest.approx(42 * 3e-5 + 5e-3), "numbers about the update and both ranks, and the time used"
 
 
@@ -92,6 +93,20 @@ def test_ways_to_exchange_less_are_faster_on_a_slow_network(real_costs: Costs) -
 def test_on_one_node_the_network_is_nothing(real_costs: Costs) -> None:
     config = run(cluster__nodes=1)
     assert speed(config, real_costs, mbits=1) == speed(config, real_costs, mbits=1e6)
+
+
+def test_ranks_share_memory_on_one_node_only(real_costs: Costs) -> None:
+    """And what is compressed goes through gloo there, too."""
+    fast = real_costs.model_copy(update={"shared_exchange": 1e-6})
+    for settings, sharing in (
+        ({}, True),
+        ({"cluster__sync": "average"}, True),
+        ({"cluster__compression": "fp16"}, False),
+    ):
+        for nodes in (1, 2):
+            config = run(cluster__nodes=nodes, **settings)
+            faster = speed(config, fast) > speed(config, real_costs)
+            assert faster == (sharing and nodes == 1), (settings, nodes)
 
 
 def test_a3c_averages_while_it_works(real_costs: Costs) -> None:
@@ -142,3 +157,10 @@ def test_the_link_here_reproduces_what_was_measured(real_costs: Costs) -> None:
         width = 2 if compression == "fp16" else 4
         assert ring.all_reduce(real_costs.parameters, width) == pytest.approx(seconds)
         assert ring.all_reduce(3, 8) == pytest.approx(real_costs.smallest_exchange, rel=1e-3)
+
+
+def test_a_shared_sum_is_what_was_measured(real_costs: Costs) -> None:
+    gradient = 4 * real_costs.parameters
+    assert real_costs.shared_sum(2, gradient) == pytest.approx(1e-3)
+    assert real_costs.shared_sum(2, gradient, turns=2.0) == pytest.approx(2e-4 + 2 * 8e-4), "one meeting of 0.2 ms"
+    assert real_costs.shared_sum(8, gradient) == pytest.approx(3 * 2e-4 + 9 / 3 * 8e-4), "one written, eight read"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
+from math import ceil, log2
 from pathlib import Path
 from typing import Any
 
@@ -56,18 +57,26 @@ class Costs(Measured):
     spread: tuple[float, ...] = Field(min_length=1)  # how many times the mean updates of the same size took, in order
     crowded_spread: tuple[float, ...]  # the same with two processes on every core; empty where that was not asked for
     smallest_exchange: float  # an all-reduce of a few numbers between two processes here
-    exchange: dict[str, float]  # of all gradients, by compression
+    exchange: dict[str, float]  # of all gradients over gloo, by compression
+    shared_exchange: float  # of all gradients, in memory that the two share
     report_bytes: int  # what a rank tells the first one about an update
     record_number: float  # to write down one number of an update
     look_at_processes: float  # to see what time they have used
 
     def here(self, compression: str = "none") -> Link:
-        """Between processes of one machine: what reproduces the two exchanges that were measured."""
+        """Between processes of one machine, over gloo: what reproduces the two exchanges that were measured."""
         two = Ring(1, 2, Link(1.0, 0.0), Link(0.0, 0.0))
         latency = self.smallest_exchange / two.all_reduce(*SMALLEST)
         sent = self.parameters * (2 if compression == "fp16" else 4)  # by each of two
         beyond = self.exchange[compression] - latency * two.all_reduce(self.parameters, 4)
         return Link(latency, max(beyond, 0.0) / sent)
+
+    def shared_sum(self, ranks: int, size: int, turns: float = 1.0) -> float:
+        """Of so many bytes over the ranks of one machine. They meet once, which takes a message both ways for every
+        doubling of their number; each writes its own bytes and reads everybody's. `turns`: processes per core."""
+        meet = min(self.smallest_exchange, self.shared_exchange)
+        copy = (self.shared_exchange - meet) / (4 * self.parameters * (1 + 2))  # one byte, by one of two
+        return ceil(log2(ranks)) * meet + size * (1 + ranks) * copy * turns
 
     def slowest_of(self, processes: int, load: float = 1.0) -> float:
         """How many times the mean the slowest of so many takes, on average: each is drawn from what was measured, so

@@ -114,6 +114,7 @@ def measure(config: Config, n_envs: Iterable[int], crowded: bool, screen: Screen
         crowded_spread=_spread([crowds[2.0]]) if crowded else (),
         smallest_exchange=exchange["smallest"],
         exchange={name: exchange[name] for name in ("none", "fp16")},
+        shared_exchange=exchange["shared"],
         report_bytes=facts["report_bytes"],
         record_number=facts["record_number"],
         look_at_processes=facts["look_at_processes"],

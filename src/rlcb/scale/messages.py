@@ -8,6 +8,8 @@ from rlcb.config import Config
 
 METRICS = {"ppo": 12, "a2c": 10, "impala": 12}  # numbers that a pass over a rollout ends with
 EXTRA = 3  # numbers that travel with a gradient
+SMALL = 10_000  # numbers that go through gloo, whoever is on the same machine
+MOST_SHARING = 16  # ranks that add up larger ones in memory
 
 
 class Message(NamedTuple):
@@ -20,6 +22,11 @@ class Message(NamedTuple):
     @property
     def size(self) -> int:
         return self.elements * self.element_bytes
+
+    def shares_memory(self, config: Config) -> bool:
+        """Or does it go through gloo? Between machines it does, and so does what is compressed."""
+        large = self.element_bytes == 4 and self.elements > SMALL
+        return large and config.num_nodes == 1 and config.num_ranks <= MOST_SHARING
 
 
 MOMENTS = Message(3, 8, 1)  # of discounted returns

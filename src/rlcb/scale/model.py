@@ -79,7 +79,7 @@ def _lockstep(config: Config, costs: Costs, machines: Machines) -> Seconds:
     return replace(
         working,
         other=working.other + _bookkeeping(config, costs, ranks),
-        exchange=_exchange(config, costs, _ring(config, costs, machines, max(load, 1.0))),
+        exchange=_exchange(config, costs, machines, max(load, 1.0)),
         wait=max(0.0, waited),
     )
 
@@ -98,7 +98,7 @@ def _actors_and_learners(config: Config, costs: Costs, machines: Machines) -> Se
     played = length * (costs.environment.at(crew.envs_each) + costs.other.at(crew.envs_each)) * play
     played += length * costs.act.at(crew.envs_each) * play
     learnt = config.training.n_epochs * costs.learn.at(config.batch_size / config.num_ranks) * learn
-    exchanged = _exchange(config, costs, _ring(config, costs, machines, turns)) / batches
+    exchanged = _exchange(config, costs, machines, turns) / batches
     waited = (costs.slowest_of(config.num_ranks, load) - 1) * learnt
     learner = learnt + waited + exchanged
     pace = max(learner, played, (actors * played + learnt) / machines.cores)
@@ -133,7 +133,7 @@ def _hogwild(config: Config, costs: Costs, machines: Machines) -> Seconds:
         wait=0.0,
     )
     every = config.cluster.average_every
-    average = every * _exchange(config, costs, _ring(config, costs, machines, max(load, 1.0)))
+    average = every * _exchange(config, costs, machines, max(load, 1.0))
     return replace(working, exchange=max(0.0, average - AHEAD * working.total) / every)
 
 
@@ -152,10 +152,16 @@ def _ring(config: Config, costs: Costs, machines: Machines, turns: float) -> Rin
     return Ring(config.num_nodes, config.num_ranks // config.num_nodes, here, between)
 
 
-def _exchange(config: Config, costs: Costs, ring: Ring) -> float:
+def _exchange(config: Config, costs: Costs, machines: Machines, turns: float) -> float:
     """Everything that is said during one update."""
+    ring = _ring(config, costs, machines, turns)
     if ring.size == 1:
         return 0.0
-    said = all_reduces(config, costs.parameters, costs.optimizer_tensors)
-    summed = sum(message.per_update * ring.all_reduce(message.elements, message.element_bytes) for message in said)
+    summed = 0.0
+    for message in all_reduces(config, costs.parameters, costs.optimizer_tensors):
+        if message.shares_memory(config):
+            seconds = costs.shared_sum(ring.size, message.size, turns)
+        else:
+            seconds = ring.all_reduce(message.elements, message.element_bytes)
+        summed += message.per_update * seconds
     return summed + ring.tell() + ring.gather(costs.report_bytes)

@@ -69,7 +69,8 @@ def work(n_envs: int, seconds: float) -> list[dict[str, float]]:
 
 
 def exchange(index: int, store: str, parameters: int) -> dict[str, float]:
-    """Seconds of all-reduces between two processes: of a few numbers, and of a gradient in either precision."""
+    """Seconds of all-reduces between two processes: of a few numbers, of a gradient in either precision as ranks of two
+    machines exchange it, and of one in memory that they share."""
     import torch
 
     from rlcb.cpu.phases import Phases
@@ -78,11 +79,11 @@ def exchange(index: int, store: str, parameters: int) -> dict[str, float]:
     os.environ |= {"RANK": str(index), "WORLD_SIZE": "2", "TORCHELASTIC_RESTART_COUNT": "0", "GLOO_SOCKET_IFNAME": "lo"}
     few, gradient = torch.zeros(3, dtype=torch.float64), torch.zeros(parameters)
     measured = {}
-    for compression in ("none", "fp16"):
-        os.environ[STORE_FILE] = f"{store}_{compression}"
-        with Together(Phases(), TIMEOUT, compress=compression == "fp16") as both:
+    for way, ranks_here in (("none", 1), ("fp16", 1), ("shared", 2)):
+        os.environ |= {STORE_FILE: f"{store}_{way}", "LOCAL_WORLD_SIZE": str(ranks_here)}
+        with Together(Phases(), TIMEOUT, compress=way == "fp16") as both:
             measured["smallest"] = _seconds_each(partial(both.sum, few))
-            measured[compression] = _seconds_each(partial(both.mean, gradient))
+            measured[way] = _seconds_each(partial(both.mean, gradient))
     return measured
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -17,13 +18,15 @@ from torch import Tensor
 from rlcb.algorithms import Ranks as Reduction
 from rlcb.cpu.phases import Phases
 from rlcb.errors import PeerLost, TrainingFailed
+from rlcb.training.shared_sum import SharedSum, make_shared_sum
 
 STORE_FILE = "RLCB_STORE_FILE"  # where ranks of one machine find each other
 STORE_HOST = "RLCB_STORE_HOST"  # host:port, where ranks of several do: the launchers' own meeting place
 START_SECONDS = 300.0
 FAILED = "failed"  # why, where a rank has found that going on makes no sense
 CLOSED = "Connection closed by peer"  # in what gloo says
-SMALL = 10_000  # numbers that are not worth compressing
+SMALL = 10_000  # numbers that are not worth compressing, nor memory of their own
+MOST_SHARING = 16  # ranks; each reads what all have written, and beyond that gloo's ring should read less
 
 
 class Ranks(Reduction, Protocol):
@@ -52,13 +55,16 @@ class Alone:
 
 
 class Together:
-    """The ranks that torch's launcher has started, over gloo. A rank that does not answer in time is lost."""
+    """The ranks that torch's launcher has started, over gloo; large tensors through shared memory where all are on one
+    machine. A rank that does not answer in time is lost."""
 
     def __init__(self, phases: Phases, timeout: float, compress: bool = False) -> None:
         """`compress`: send large tensors in half precision."""
         self.index, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         self._phases, self._compress = phases, compress
         self._exchanges: list[float] = []
+        self._share_memory = 1 < self.size <= MOST_SHARING and _one_machine(self.size)
+        self._shared_sums: dict[int, SharedSum | None] = {}  # by length
         # The first to arrive waits for the others to have imported everything; after that, nobody is late.
         with self._peers():
             self._store = _store(self.size)
@@ -85,8 +91,21 @@ class Together:
     def sum(self, values: Tensor) -> None:
         begin = perf_counter()
         with self._phases.during("synchronise"), self._peers():
-            dist.all_reduce(values, group=self._group)
+            shared = self._shared_sum(values)
+            if shared:
+                shared.add_up(values)
+            else:
+                dist.all_reduce(values, group=self._group)
         self._exchanges.append(perf_counter() - begin)
+
+    def _shared_sum(self, values: Tensor) -> SharedSum | None:
+        """None: they go through gloo."""
+        length = values.numel()
+        if not self._share_memory or values.dtype != torch.float32 or length <= SMALL:
+            return None
+        if length not in self._shared_sums:
+            self._shared_sums[length] = make_shared_sum(length, self.index, self.size, self._group)
+        return self._shared_sums[length]
 
     def mean(self, values: Tensor, wide: bool = False) -> None:
         if self._compress and values.dtype == torch.float32 and values.numel() > SMALL:
@@ -146,6 +165,11 @@ class Together:
             if CLOSED in reason and self._store.check([FAILED]):
                 raise TrainingFailed(self._store.get(FAILED).decode()) from error
             raise PeerLost(reason) from error
+
+
+def _one_machine(size: int) -> bool:
+    """Has one launcher started all ranks? Memory without a name is Linux's."""
+    return sys.platform.startswith("linux") and int(os.environ.get("LOCAL_WORLD_SIZE", 0)) == size
 
 
 def _store(size: int) -> Any:

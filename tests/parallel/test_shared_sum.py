@@ -1,0 +1,147 @@
+"""Ranks of one machine add up large tensors in memory that they share: real processes, late, killed and frozen ones."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.multiprocessing as multiprocessing
+from torch import Tensor
+
+from rlcb.cpu.phases import Phases
+from rlcb.errors import PeerLost
+from rlcb.training.ranks import SMALL, STORE_FILE, Together
+
+LENGTH = 100_003  # which no number of ranks divides
+SUMS = 150
+TIMEOUT = 2.0
+spawn: Callable[..., None] = multiprocessing.spawn  # type: ignore[attr-defined]
+
+
+def together(index: int, size: int, folder: str, local: int, timeout: float = 60.0, compress: bool = False) -> Together:
+    torch.set_num_threads(1)
+    os.environ |= {"RANK": str(index), "WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(local)}
+    os.environ |= {"TORCHELASTIC_RESTART_COUNT": "0", "GLOO_SOCKET_IFNAME": "lo", STORE_FILE: f"{folder}/store"}
+    return Together(Phases(), timeout, compress)
+
+
+def values(rank: int, turn: int, length: int = LENGTH) -> Tensor:
+    return torch.randn(length, generator=torch.Generator().manual_seed(1000 * rank + turn))
+
+
+def expected(size: int, turn: int, length: int = LENGTH) -> Tensor:
+    """In the order of ranks."""
+    total = values(0, turn, length)
+    for rank in range(1, size):
+        total += values(rank, turn, length)
+    return total
+
+
+def shared_memory() -> set[str]:
+    """The files of this process's memory that others can have too."""
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    return {line.split(maxsplit=5)[5] for line in lines if "/memfd:rlcb" in line or "/dev/shm/" in line}
+
+
+def add_up_often(index: int, size: int, folder: str) -> None:
+    lateness = random.Random(index)
+    with together(index, size, folder, local=size) as ranks:
+        for turn in range(SUMS):
+            mine = values(index, turn)
+            if lateness.random() < 0.3:
+                time.sleep(lateness.random() * 0.005)
+            ranks.sum(mine)
+            if lateness.random() < 0.3:  # what is not ours any more may change now
+                time.sleep(lateness.random() * 0.005)
+            assert torch.equal(mine, expected(size, turn)), f"rank {index}, sum {turn}"
+        assert len(ranks.take_exchanges()) == SUMS
+        assert shared_memory() == {"/memfd:rlcb-sum (deleted)"}
+        opened = [os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")]
+        assert not [name for name in opened if "memfd" in name], "still open"
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_many_sums_of_late_ranks_are_right_to_the_bit(size: int, tmp_path: Path) -> None:
+    spawn(add_up_often, args=(size, str(tmp_path)), nprocs=size)
+
+
+CASES = ["two hosts", "half precision", "small", "doubles", "no descriptors"]
+
+
+def add_up_otherwise(index: int, folder: str) -> None:
+    for case in CASES:
+        local, compress = 1 if case == "two hosts" else 2, case == "half precision"
+        length = SMALL if case == "small" else LENGTH
+        mine, both = values(index, 0, length), expected(2, 0, length)
+        if case == "doubles":
+            mine, both = mine.double(), both.double()
+        with together(index, 2, f"{folder}/{case}", local, compress=compress) as ranks:
+            limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+            if case == "no descriptors" and index == 1:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+            ranks.mean(mine)
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        torch.testing.assert_close(mine, both / 2, rtol=0, atol=1e-2 if compress else 1e-6, msg=case)
+        assert shared_memory() == set(), case
+
+
+def test_the_rest_goes_through_gloo(tmp_path: Path) -> None:
+    """One rank that cannot open the memory is enough for nobody to use it."""
+    for case in CASES:
+        (tmp_path / case).mkdir()
+    spawn(add_up_otherwise, args=(str(tmp_path),), nprocs=2)
+
+
+def lose_one(index: int, folder: str, how: signal.Signals, heard: Any) -> None:
+    """The last of three goes after a few sums."""
+    with together(index, 3, folder, local=3, timeout=TIMEOUT) as ranks:
+        for turn in range(3):
+            ranks.sum(values(index, turn))
+        if index == 2:
+            os.kill(os.getpid(), how)
+        begin = time.monotonic()
+        try:
+            ranks.sum(values(index, 3))
+        except PeerLost:
+            heard.put((index, time.monotonic() - begin))
+        time.sleep(TIMEOUT)  # a connection that we close would be news to the other
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_who_is_killed_or_frozen_is_lost_in_time(how: signal.Signals, tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    heard = context.Queue()
+    ranks = [context.Process(target=lose_one, args=(index, str(tmp_path), how, heard)) for index in range(3)]
+    for rank in ranks:
+        rank.start()
+    try:
+        found = dict(heard.get(timeout=60) for _ in range(2))
+    finally:
+        for rank in ranks:
+            rank.kill()
+            rank.join(30)
+    assert set(found) == {0, 1}
+    assert all(seconds < TIMEOUT + 2 for seconds in found.values()), found
+
+
+def leave_before_telling(index: int, folder: str) -> None:
+    """Rank 0 goes before the first sum: there is nothing that the others could open."""
+    with together(index, 2, folder, local=2, timeout=TIMEOUT) as ranks:
+        if index == 0:
+            os._exit(0)
+        with pytest.raises(PeerLost):
+            ranks.sum(values(index, 0))
+        Path(folder, "heard").touch()
+
+
+def test_who_is_lost_before_there_is_memory_is_lost(tmp_path: Path) -> None:
+    spawn(leave_before_telling, args=(str(tmp_path),), nprocs=2)
+    assert (tmp_path / "heard").exists()
