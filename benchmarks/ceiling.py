@@ -10,6 +10,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from itertools import cycle
 from typing import Any
 
@@ -70,8 +71,13 @@ def result(config: Config, at_least: float) -> dict[str, Any]:
         "act": training.n_steps + (config.algo != "impala"),
         "learn": training.n_epochs * config.rollout_size // config.batch_size,
     }
+    from rlcb.kernels import weights_held
+
     parameters, once = pieces(config)
-    phases = {name: calls[name] * seconds_per_call(call, at_least) for name, call in once.items()}
+    phases = {}
+    for name, call in once.items():
+        with weights_held() if name == "act" else nullcontext():
+            phases[name] = calls[name] * seconds_per_call(call, at_least)
     return {"fps": config.rollout_size / sum(phases.values()), "phases": phases, "parameters": parameters}
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from rlcb.kernels import Convolution, MaxPool, PixelStem, Residual
+from rlcb.kernels import Convolution, MaxPool, PixelStem, Residual, RMSprop, weights_held
 from rlcb.kernels.library import BUILDS, CHOICE, TORCH, kernels
 
 Layer = Callable[[], nn.Module]
@@ -111,3 +111,35 @@ def test_no_library_for_another_processor_or_none(use: Callable[[str], None], mo
     monkeypatch.delenv(CHOICE, raising=False)
     kernels.cache_clear()
     assert kernels().library is None
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_weights_are_held_only_within(use: Callable[[str], None], name: str) -> None:
+    use("avx2")
+    module, x = layer(name), pictures(name, 2)
+    with torch.inference_mode():
+        before = module(x)
+        with weights_held():
+            assert torch.equal(module(x), before)
+            assert torch.equal(module(x), before)
+        for parameter in module.parameters():
+            parameter.data.mul_(2)
+        with weights_held():
+            after = module(x)
+        assert torch.equal(after, module(x))
+        assert torch.equal(after, before) == (name == "pooling")
+
+
+def test_rmsprop_steps_as_torchs(use: Callable[[str], None]) -> None:
+    use("avx2")
+    torch.manual_seed(0)
+    ours, theirs = (nn.Parameter(torch.linspace(-1, 1, 1003)) for _ in range(2))
+    optimizers = RMSprop([ours], 3e-3, 0.99, 1e-5), torch.optim.RMSprop([theirs], 3e-3, 0.99, 1e-5)
+    for _ in range(5):
+        ours.grad = torch.randn(1003)
+        theirs.grad = ours.grad.clone()
+        for optimizer in optimizers:
+            optimizer.step()
+    torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-7)
+    mine, others = (optimizer.state_dict()["state"][0] for optimizer in optimizers)
+    torch.testing.assert_close(mine, others)

@@ -14,6 +14,7 @@ from rlcb.algorithms.interface import Algorithm, Batch, Metrics, Ranks, Rollout,
 from rlcb.algorithms.minibatches import StepMinibatches
 from rlcb.algorithms.ppo import PPO
 from rlcb.config import Config
+from rlcb.kernels import RMSprop
 
 __all__ = ["RECIPES", "Algorithm", "Batch", "Metrics", "Ranks", "Recipe", "Rollout", "Shuffle"]
 
@@ -28,7 +29,7 @@ def _adam(parameters: Tensor, learning_rate: float) -> torch.optim.Optimizer:
 
 
 def _rmsprop(parameters: Tensor, learning_rate: float) -> torch.optim.Optimizer:
-    return torch.optim.RMSprop([parameters], lr=learning_rate, alpha=0.99, eps=1e-5)
+    return RMSprop([parameters], lr=learning_rate, alpha=0.99, eps=1e-5)
 
 
 def _step_minibatches(config: Config) -> StepMinibatches:

@@ -46,24 +46,30 @@ class StepMinibatches:
         advantages = gae(rollout.rewards, rollout.values, rollout.discounts(self.gamma), self.gae_lambda)
         returns = (advantages + rollout.values[:-1]).flatten()
         n_envs = rollout.actions.shape[1]
-        columns = torch.arange(n_envs)
-        obs = rollout.obs.flatten(0, 1)
+        obs = rollout.obs[:-1].flatten(0, 1)
         actions, log_probs, values = (x.flatten() for x in (rollout.actions, rollout.log_probs, rollout.values[:-1]))
         for epoch in range(self.n_epochs):
-            order = shuffle(epoch) * n_envs + columns
-            indices = [part.flatten() for part in order.tensor_split(self.per_epoch)]
-            chosen = [advantages.flatten()[index] for index in indices]
+            indices: list[Tensor | None] = [None] if self.per_epoch == 1 else self._indices(shuffle(epoch), n_envs)
+            chosen = [_take(advantages.flatten(), index) for index in indices]
             if self.normalize_advantage:
                 chosen = _normalised(chosen, ranks)
             for index, advantage in zip(indices, chosen, strict=True):
                 yield Steps(
-                    obs.index_select(0, index),
-                    actions[index],
-                    log_probs[index],
-                    values[index],
+                    _take(obs, index),
+                    _take(actions, index),
+                    _take(log_probs, index),
+                    _take(values, index),
                     advantage,
-                    returns[index],
+                    _take(returns, index),
                 )
+
+    def _indices(self, order: Tensor, n_envs: int) -> list[Tensor | None]:
+        """Of every minibatch. None: all there is, in whatever order, so that nothing needs to be moved."""
+        return [part.flatten() for part in (order * n_envs + torch.arange(n_envs)).tensor_split(self.per_epoch)]
+
+
+def _take(column: Tensor, index: Tensor | None) -> Tensor:
+    return column if index is None else column.index_select(0, index)
 
 
 def _normalised(minibatches: list[Tensor], ranks: Ranks) -> list[Tensor]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -12,6 +14,19 @@ from torch.nn import functional as F
 from rlcb.kernels.library import kernels
 
 BYTE = 255  # dividing the weights by it is cheaper than dividing every pixel
+
+_held: dict[int, Tensor] | None = None  # transformed weights by the address of the weights
+
+
+@contextmanager
+def weights_held() -> Iterator[None]:
+    """Within, no weights change: what kernels make of them is made once. That is much of acting on few pictures."""
+    global _held
+    _held = {}
+    try:
+        yield
+    finally:
+        _held = None
 
 
 class Convolution(nn.Conv2d):
@@ -199,11 +214,22 @@ class _Call:
 
     def forward(self, x: Tensor, weight: Tensor, bias: Tensor, residual: Tensor | None = None) -> Tensor:
         y = weight.new_empty(self._samples, *self._out, len(weight))
-        pointers = _at(x), _at(weight), _at(bias)
+        pointers, more = (_at(x), _at(weight), _at(bias)), (_at(residual), _at(self._filters(weight)))
         _library().convolution_forward(
-            self._shape, *pointers, self._scale, _at(residual), _at(y), self._samples, *self._relu, _threads()
+            self._shape, *pointers, self._scale, *more, _at(y), self._samples, *self._relu, _threads()
         )
         return y
+
+    def _filters(self, weight: Tensor) -> Tensor | None:
+        if _held is None:
+            return None
+        address = weight.data_ptr()
+        if address not in _held:
+            arguments = self._shape, address, self._scale
+            filters = weight.new_empty(_library().convolution_filters(*arguments, None))
+            _library().convolution_filters(*arguments, _at(filters))
+            _held[address] = filters
+        return _held[address]
 
     def backward(
         self, x: Tensor, weight: Tensor, y: Tensor | None, dy: Tensor, dx: Tensor | None, more: Tensor | None = None

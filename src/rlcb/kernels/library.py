@@ -17,14 +17,16 @@ BUILDS = {
     "avx2": {"avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"},
 }
 
-_POINTER, _INT, _FLOAT = ctypes.c_void_p, ctypes.c_int, ctypes.c_float
+_POINTER, _INT, _LONG, _FLOAT = ctypes.c_void_p, ctypes.c_int, ctypes.c_long, ctypes.c_float
 _ARGUMENTS = {
-    "convolution_forward": [_POINTER] * 4 + [_FLOAT] + [_POINTER] * 2 + [_INT] * 4,
+    "convolution_filters": [_POINTER] * 2 + [_FLOAT, _POINTER],
+    "convolution_forward": [_POINTER] * 4 + [_FLOAT] + [_POINTER] * 3 + [_INT] * 4,
     "convolution_backward": [_POINTER] * 3 + [_FLOAT] + [_POINTER] * 6 + [_INT] * 4,
     "stem_forward": [_INT] * 2 + [_POINTER] * 3 + [_FLOAT] + [_POINTER] * 2 + [_INT] * 2,
     "stem_backward": [_INT] * 2 + [_POINTER, _FLOAT] + [_POINTER] * 4 + [_INT] * 2,
     "pool_forward": [_INT] * 3 + [_POINTER] * 3 + [_INT] * 2,
     "pool_backward": [_INT] * 3 + [_POINTER] * 3 + [_INT] * 2,
+    "rmsprop": [_POINTER] * 3 + [_LONG] + [_FLOAT] * 3,
 }
 
 
@@ -61,7 +63,7 @@ def _load(file: Path) -> ctypes.CDLL:
     library = ctypes.CDLL(str(file))
     for name, arguments in _ARGUMENTS.items():
         function = getattr(library, name)
-        function.argtypes, function.restype = arguments, None
+        function.argtypes, function.restype = arguments, _LONG if name == "convolution_filters" else None
     return library
 
 

@@ -18,6 +18,7 @@ constexpr int TILES_AT_ONCE = 48;  // so many that a product is worth it, so few
 struct Call {
   const void* x;
   const float *weight, *bias, *residual;  // residual: added to the output, where given
+  const float* filters;                   // the weights transformed before; null: they are transformed now
   float scale;                            // of the weights
   float* y;
   int samples, threads;
@@ -46,9 +47,41 @@ template <int P, int R> class Winograd {
         x_step((long)group * tiles * l.depth + LANES), y_step((long)group * tiles * l.outputs + LANES),
         u_step((long)l.depth * l.outputs) {}
 
+  long filters_size() const { return POINTS * u_step; }
+
+  // [point][depth][outputs], or [point][outputs][depth] for the way back
+  template <bool BACK> void transform_filters(const float* weight, float scale, float* filters) const {
+    const int lines = BACK ? l.outputs : l.depth, line = BACK ? l.depth : l.outputs;
+    for (int i = 0; i < lines; i++)
+      for (int j = 0; j < line; j += LANES) {
+        vec taps[R][R], half[P][R];
+        for (int lane = 0; lane < LANES; lane++) {
+          const float* from =
+              weight + (BACK ? i * l.filter_size() + l.filter_at[j + lane] : (j + lane) * l.filter_size() + l.filter_at[i]);
+          for (int a = 0; a < R; a++)
+            for (int b = 0; b < R; b++) taps[a][b][lane] = from[l.tap_at(a, b)];
+        }
+        for (int p = 0; p < P; p++)
+          for (int b = 0; b < R; b++) {
+            half[p][b] = vec{};
+            for (int a = 0; a < R; a++) half[p][b] += scale * T::template filter<R>(p, a) * taps[a][b];
+          }
+        for (int p = 0; p < P; p++)
+          for (int q = 0; q < P; q++) {
+            vec sum{};
+            for (int b = 0; b < R; b++) sum += T::template filter<R>(q, b) * half[p][b];
+            store(filters + (p * P + q) * u_step + (long)i * line + j, sum);
+          }
+      }
+  }
+
   void forward(const Call& call) const {
-    float* filters = scratch(0, POINTS * u_step);
-    transform_filters<false>(call, filters);
+    const float* filters = call.filters;
+    if (!filters) {
+      float* room = scratch(0, filters_size());
+      transform_filters<false>(call.weight, call.scale, room);
+      filters = room;
+    }
 #pragma omp parallel for num_threads(call.threads) schedule(static)
     for (int g = 0; g < groups; g++) {
       float *points = scratch(1, POINTS * x_step), *products = scratch(2, POINTS * y_step), *room = scratch(3, l.sample);
@@ -62,8 +95,8 @@ template <int P, int R> class Winograd {
   }
 
   void backward(const Call& call, const CallBack& back) const {
-    float* filters = scratch(0, POINTS * u_step);
-    if (back.dx) transform_filters<true>(call, filters);
+    float* filters = scratch(0, filters_size());
+    if (back.dx) transform_filters<true>(call.weight, call.scale, filters);
     const int threads = std::max(1, std::min(call.threads, groups));
     const long each = POINTS * u_step + l.outputs;  // gradients of filters and bias, summed up by every thread
     float* sums = scratch(4, threads * each);
@@ -96,32 +129,6 @@ template <int P, int R> class Winograd {
     }
     if (back.dx)
       for (int s = first; s < last; s++) data_back(call, back, s, points, (s - first) * tiles);
-  }
-
-  // [point][depth][outputs], or [point][outputs][depth] for the way back
-  template <bool BACK> void transform_filters(const Call& call, float* filters) const {
-    const int lines = BACK ? l.outputs : l.depth, line = BACK ? l.depth : l.outputs;
-    for (int i = 0; i < lines; i++)
-      for (int j = 0; j < line; j += LANES) {
-        vec taps[R][R], half[P][R];
-        for (int lane = 0; lane < LANES; lane++) {
-          const float* from = call.weight + (BACK ? i * l.filter_size() + l.filter_at[j + lane]
-                                                  : (j + lane) * l.filter_size() + l.filter_at[i]);
-          for (int a = 0; a < R; a++)
-            for (int b = 0; b < R; b++) taps[a][b][lane] = from[l.tap_at(a, b)];
-        }
-        for (int p = 0; p < P; p++)
-          for (int b = 0; b < R; b++) {
-            half[p][b] = vec{};
-            for (int a = 0; a < R; a++) half[p][b] += call.scale * T::template filter<R>(p, a) * taps[a][b];
-          }
-        for (int p = 0; p < P; p++)
-          for (int q = 0; q < P; q++) {
-            vec sum{};
-            for (int b = 0; b < R; b++) sum += T::template filter<R>(q, b) * half[p][b];
-            store(filters + (p * P + q) * u_step + (long)i * line + j, sum);
-          }
-      }
   }
 
   void filters_back(const float* dfilters, float scale, float* dweight) const {

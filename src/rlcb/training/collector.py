@@ -12,6 +12,7 @@ from rlcb.algorithms import Rollout
 from rlcb.cpu.phases import Phases
 from rlcb.envs.procgen import N_ACTIONS, OBS_SHAPE, EnvState, ProcgenVectorEnv
 from rlcb.envs.randomness import EnvRandomness
+from rlcb.kernels import weights_held
 from rlcb.policy import Policy
 from rlcb.training.execution import Episode
 
@@ -50,25 +51,26 @@ class Collector:
         episodes: list[Episode] = []
         rollout.obs[0].copy_(self._obs)
         phases.mark("other")
-        for t in range(n_steps):
-            if enough is not None and enough(t):
-                self.step += n_steps - t  # their noise is left out, so that all environments stay at the same step
-                break
-            actions, log_probs, values = self._policy.act(rollout.obs[t], noise[t])
-            rollout.actions[t], rollout.log_probs[t], rollout.values[t] = actions, log_probs, values
-            phases.mark("act")
-            obs, rewards, dones, _, infos = self._envs.step(actions.numpy())
-            # Procgen resets by itself: where an episode ended, this observation already belongs to the next one.
-            rollout.obs[t + 1].copy_(torch.from_numpy(obs))
-            rollout.rewards[t] = torch.from_numpy(rewards)
-            rollout.dones[t] = torch.from_numpy(dones)
-            self.step += 1
-            self.taken = t + 1
-            if "episode" in infos:
-                ended = np.flatnonzero(infos["_episode"])
-                returns, lengths = infos["episode"]["r"][ended].tolist(), infos["episode"]["l"][ended].tolist()
-                episodes += (Episode(*one, self.step) for one in zip(returns, lengths, strict=True))
-            phases.mark("environment")
+        with weights_held():
+            for t in range(n_steps):
+                if enough is not None and enough(t):
+                    self.step += n_steps - t  # their noise is left out, so that all environments stay at the same step
+                    break
+                actions, log_probs, values = self._policy.act(rollout.obs[t], noise[t])
+                rollout.actions[t], rollout.log_probs[t], rollout.values[t] = actions, log_probs, values
+                phases.mark("act")
+                obs, rewards, dones, _, infos = self._envs.step(actions.numpy())
+                # Procgen resets by itself: where an episode ended, this observation already belongs to the next one.
+                rollout.obs[t + 1].copy_(torch.from_numpy(obs))
+                rollout.rewards[t] = torch.from_numpy(rewards)
+                rollout.dones[t] = torch.from_numpy(dones)
+                self.step += 1
+                self.taken = t + 1
+                if "episode" in infos:
+                    ended = np.flatnonzero(infos["_episode"])
+                    returns, lengths = infos["episode"]["r"][ended].tolist(), infos["episode"]["l"][ended].tolist()
+                    episodes += (Episode(*one, self.step) for one in zip(returns, lengths, strict=True))
+                phases.mark("environment")
         self._obs.copy_(rollout.obs[self.taken])
         if bootstrap:
             rollout.values[self.taken] = self._policy.value(self._obs)

@@ -1,4 +1,6 @@
 // Entries for Python. Shapes: height, width, channels, outputs, kernel, stride, pad, bytes (see layer.h).
+#include <cmath>
+
 #include "pooling.h"
 #include "stem.h"
 #include "winograd.h"
@@ -16,11 +18,21 @@ template <class Do> void choose(const Layer& layer, int samples, Do with) {
 
 }  // namespace
 
-extern "C" void convolution_forward(const int* shape, const void* x, const float* weight, const float* bias, float scale,
-                                    const float* residual, float* y, int samples, int relu_before, int relu_after,
-                                    int threads) {
+extern "C" long convolution_filters(const int* shape, const float* weight, float scale, float* filters) {
   const Layer layer(shape);
-  const Call call{x, weight, bias, residual, scale, y, samples, threads, relu_before != 0, relu_after != 0};
+  long size = 0;
+  choose(layer, 0, [&](const auto& with) {
+    size = with.filters_size();
+    if (filters) with.template transform_filters<false>(weight, scale, filters);
+  });
+  return size;
+}
+
+extern "C" void convolution_forward(const int* shape, const void* x, const float* weight, const float* bias, float scale,
+                                    const float* residual, const float* filters, float* y, int samples, int relu_before,
+                                    int relu_after, int threads) {
+  const Layer layer(shape);
+  const Call call{x, weight, bias, residual, filters, scale, y, samples, threads, relu_before != 0, relu_after != 0};
   choose(layer, samples, [&](const auto& with) { with.forward(call); });
 }
 
@@ -28,7 +40,7 @@ extern "C" void convolution_backward(const int* shape, const void* x, const floa
                                      const float* dy, const float* more, float* dx, float* dweight, float* dbias,
                                      int samples, int relu_before, int relu_after, int threads) {
   const Layer layer(shape);
-  const Call call{x, weight, nullptr, nullptr, scale, const_cast<float*>(y), samples, threads, relu_before != 0, relu_after != 0};
+  const Call call{x, weight, nullptr, nullptr, nullptr, scale, const_cast<float*>(y), samples, threads, relu_before != 0, relu_after != 0};
   const CallBack back{dy, more, dx, dweight, dbias};
   choose(layer, samples, [&](const auto& with) { with.backward(call, back); });
 }
@@ -65,5 +77,16 @@ extern "C" void pool_backward(int height, int width, int channels, const float* 
       float* around[3] = {r % (height / 2) ? middle - row : nullptr, middle, middle + row};
       pool_row_back(dy + r * row / 2, winner + r * row / 2, width, channels, around);
     }
+  }
+}
+
+// RMSProp as torch's, in one pass over the memory instead of five. What other processes add meanwhile stays or is lost,
+// number by number.
+extern "C" void rmsprop(float* weights, const float* gradients, float* squares, long size, float rate, float decay,
+                        float epsilon) {
+  for (long i = 0; i < size; i++) {
+    const float square = squares[i] * decay + gradients[i] * gradients[i] * (1 - decay);
+    squares[i] = square;
+    weights[i] -= rate * gradients[i] / (std::sqrt(square) + epsilon);
   }
 }
