@@ -1,11 +1,14 @@
-"""Where the time of a gradient and of an acting pass goes, by operation, beside what the cores can multiply at most.
+"""Where the time of a gradient and of an acting pass goes, by operation, with our kernels and with torch's, beside what
+the cores can multiply at most.
 
 `make profile`: one thread, nothing else running.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from itertools import product
 
 from rlcb.cpu.allocator import keep_freed_memory
 from rlcb.cpu.threads import apply_threads, prepare_threads
@@ -22,6 +25,8 @@ def main() -> None:
     prepare_threads(1)
     import torch
 
+    from rlcb.kernels import weights_held
+    from rlcb.kernels.library import CHOICE, TORCH, kernels
     from rlcb.policy import Policy
     from rlcb.training.flat import FlatParameters
 
@@ -29,7 +34,10 @@ def main() -> None:
     torch.ones(TOUCHED // 4)  # freed at once, and kept: room for what recording needs
     peak = _gemm_peak()
     print(f"Matrix product, 2048 x 2048, one thread: {peak:.0f} GFLOP/s")
-    for arch, batch in (("nature", 512), ("impala", 256)):
+    ours = kernels().name
+    for (arch, batch), used in product((("nature", 512), ("impala", 256)), dict.fromkeys((ours, TORCH))):
+        os.environ[CHOICE] = used
+        kernels.cache_clear()
         policy = Policy(arch, (64, 64, 3), 15)
         FlatParameters(policy)
         obs = torch.randint(0, 255, (batch, 64, 64, 3), dtype=torch.uint8)
@@ -42,8 +50,9 @@ def main() -> None:
         def act(policy: Policy = policy, obs: torch.Tensor = obs, noise: torch.Tensor = noise) -> None:
             policy.act(obs[:16], noise)
 
-        for name, call, samples in ((f"{arch}: gradient of {batch}", learn, batch), (f"{arch}: acting on 16", act, 16)):
-            _print_profile(name, call, samples)
+        _print_profile(f"{arch}, {used}: gradient of {batch}", learn, batch)
+        with weights_held():
+            _print_profile(f"{arch}, {used}: acting on 16", act, 16)
 
 
 def _gemm_peak() -> float:

@@ -150,8 +150,9 @@ def test_half_precision_is_close(both: dict[str, list[Learnt]], alone: dict[str,
 
 
 def test_half_precision_of_weights_is_close(both: dict[str, list[Learnt]]) -> None:
-    """What Adam divides by is far below what half precision can hold, and must not become nothing."""
-    assert 0 < distance(both["often fp16"][0].weights, both["often"][0].weights) < 5e-3
+    """What Adam divides by is far below what half precision can hold, and must not become nothing: that would make 3.3
+    of the 0.007 that are seen here."""
+    assert 0 < distance(both["often fp16"][0].weights, both["often"][0].weights) < 0.02
 
 
 def distance(a: Tensor, b: Tensor) -> float:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -24,6 +25,7 @@ def test_lines_and_tensorboard_say_the_same(tmp_path: Path) -> None:
 def test_a_resumed_log_has_no_double_and_no_zigzag(tmp_path: Path) -> None:
     with MetricsLog(tmp_path) as log:
         write(log, range(1, 8))
+    time.sleep(1)  # TensorBoard names its files by the second, and reads them in the order of their names
     with MetricsLog(tmp_path, updates=4, timesteps=40) as log:
         write(log, range(5, 10), offset=0.5)
     expected = [1, 2, 3, 4, 5.5, 6.5, 7.5, 8.5, 9.5]
