@@ -12,6 +12,7 @@ import sys
 import tempfile
 from dataclasses import asdict
 from datetime import datetime
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -47,14 +48,14 @@ def main() -> int:
     except KeyboardInterrupt:
         print("\nInterrupted; nothing is written.", file=sys.stderr)
         return 130
-    workloads = {arch: choose(arch, args.updates, args.quick) for arch in archs}
-    output = args.output or (RESULTS if args.workload == "all" and not args.quick else None)
-    for table in tables:
-        chosen = {arch: _only(sides_of(table, arch), rounds) for arch, rounds in measured.items()}
-        text = "\n\n\n".join(report(table, workloads[arch], rounds) for arch, rounds in chosen.items())
+    output = args.output or (None if args.quick else RESULTS)
+    for arch, table in product(archs, tables):
+        workload, rounds = choose(arch, args.updates, args.quick), _only(sides_of(table, arch), measured[arch])
+        text = report(table, workload, rounds)
         print("\n" + text + ("\n\nTiny sizes: these figures mean nothing." if args.quick else ""))
         if output is not None:
-            _write(output, table, text, {"load_before": load, **_facts(table, threads, workloads, chosen)})
+            facts = {"load_before": load, **_facts(table, threads, workload, rounds)}
+            _write(output / arch, table, text, facts)
     return 0
 
 
@@ -71,9 +72,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--cores", type=int, default=2, help="CPUs that all sides run on (%(default)s)")
     parser.add_argument("--time-limit", type=float, default=60.0, help="minutes of one measurement (%(default)s)")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: does it work at all? Figures mean nothing")
-    parser.add_argument(
-        "--output", type=Path, help="folder of bench_<table>.json and .md (docs/results after a run of all workloads)"
-    )
+    parser.add_argument("--output", type=Path, help="folder of <workload>/bench_<table>.json and .md (docs/results)")
     return parser.parse_args()
 
 
@@ -102,10 +101,8 @@ def _command(side: Side, arch: str, threads: int, folder: str) -> list[str]:
     return [python, "-m", f"benchmarks.{module}", "--workload", arch, "--threads", str(threads), *words, *place]
 
 
-def _facts(
-    table: str, threads: int, workloads: dict[str, Workload], measured: dict[str, list[Round]]
-) -> dict[str, Any]:
-    first = next(iter(measured.values()))[0]
+def _facts(table: str, threads: int, workload: Workload, rounds: list[Round]) -> dict[str, Any]:
+    first = rounds[0]
     names = {"sb3": "stable-baselines3", "sf": "sample-factory"}
     return {
         "command": shlex.join(["make", "bench", *([f"ARGS={shlex.join(sys.argv[1:])}"] if sys.argv[1:] else [])]),
@@ -116,14 +113,9 @@ def _facts(
             **{label: first[side]["version"] for side, label in names.items() if side in first},
             "torch": first["sb3"]["torch"],
         },
-        "workloads": {
-            name: {
-                "settings": asdict(workloads[name]),
-                "rounds": rounds,
-                "verdicts": [{**verdict._asdict(), "met": verdict.met} for verdict in verdicts(table, name, rounds)],
-            }
-            for name, rounds in measured.items()
-        },
+        "settings": asdict(workload),
+        "rounds": rounds,
+        "verdicts": [{**verdict._asdict(), "met": verdict.met} for verdict in verdicts(table, workload.arch, rounds)],
     }
 
 
