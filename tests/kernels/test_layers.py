@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from rlcb.kernels import Convolution, MaxPool, PixelStem, Residual, RMSprop, weights_held
-from rlcb.kernels.library import BUILDS, CHOICE, TORCH, kernels
+from rlcb.kernels.library import BUILDS, CHOICE, TORCH, _processor_flags, kernels
 
 Layer = Callable[[], nn.Module]
 BYTES: dict[str, tuple[Layer, tuple[int, int, int]]] = {
@@ -104,6 +105,15 @@ def test_what_is_not_a_number_stays_so(use: Callable[[str], None], name: str) ->
     else:
         x[0] = torch.nan
     assert module(x)[0].isnan().all()
+
+
+def test_kernels_are_built_where_they_can_be(use: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mistake in C++ is no error of the installation: torch's would serve, and all tests above be skipped."""
+    if not shutil.which("g++") or not BUILDS["avx2"] <= _processor_flags():
+        pytest.skip("no C++ compiler, or a processor without AVX2")
+    monkeypatch.delenv(CHOICE, raising=False)
+    kernels.cache_clear()
+    assert kernels().library is not None
 
 
 def test_no_library_for_another_processor_or_none(use: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:

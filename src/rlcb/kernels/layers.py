@@ -146,7 +146,8 @@ class _PixelStem(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:  # type: ignore[override]
         x = x.contiguous()
-        samples, height, width, _ = x.shape
+        samples, height, width, channels = x.shape
+        assert (x.dtype, channels, len(weight), height % 2, width % 8) == (torch.uint8, 3, 16, 0, 0)
         y = weight.new_empty(samples, height // 2, width // 2, len(weight))
         winners = torch.empty_like(y, dtype=torch.uint8)
         _library().stem_forward(
@@ -172,6 +173,7 @@ class _MaxPool(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor) -> Tensor:  # type: ignore[override]
         x = x.contiguous()
         samples, height, width, channels = ctx.shape = x.shape
+        assert (height % 2, width % 2, channels % 16) == (0, 0, 0)
         y = x.new_empty(samples, height // 2, width // 2, channels)
         winners = torch.empty_like(y, dtype=torch.uint8)
         _library().pool_forward(height, width, channels, _at(x), _at(y), _at(winners), samples, _threads())
