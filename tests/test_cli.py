@@ -40,6 +40,15 @@ def test_a_flag_of_another_command_is_not_its_own_remedy(
     assert done.stderr == "error: --num-workers: unknown flag; another command has it; see --help\n"
 
 
+def test_a_remedy_is_a_flag_of_the_same_command(rlcb: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    done = rlcb("train", "--env-name", "coinrun", "--jobname", "x")
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        "error: --env-name: unknown flag; did you mean --env?",
+        "error: --jobname: unknown flag; see --help",
+    ]
+
+
 def test_commands_are_listed(rlcb: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     done = rlcb("--help")
     assert done.returncode == 0

@@ -55,7 +55,7 @@ def parse(parser: Parser, words: list[str]) -> argparse.Namespace:
     for word in unknown:
         if word.startswith("-"):
             flag = word.partition("=")[0]
-            problems.append(f"{flag}: unknown flag; {_remedy(flag, _all_flags(parser))}")
+            problems.append(f"{flag}: unknown flag; {_remedy(flag, parser, args)}")
         elif not value_follows:
             problems.append(f"{word}: not expected here; see {parser.prog} --help")
         value_follows = word.startswith("-") and "=" not in word
@@ -63,10 +63,12 @@ def parse(parser: Parser, words: list[str]) -> argparse.Namespace:
     return args
 
 
-def _remedy(flag: str, known: list[str]) -> str:
-    if flag in known:
+def _remedy(flag: str, parser: Parser, args: argparse.Namespace) -> str:
+    if flag in _flags(parser):
         return "another command has it; see --help"
-    close = difflib.get_close_matches(flag, known, n=1, cutoff=0.6)
+    known = _flags(parser, getattr(args, "command", None))
+    close = [one for one in known if flag.startswith(f"{one}-")]  # --env-name
+    close += difflib.get_close_matches(flag, known, n=1, cutoff=0.6)
     return f"did you mean {close[0]}?" if close else "see --help"
 
 
@@ -87,11 +89,12 @@ def whole_numbers(args: argparse.Namespace, limits: dict[str, tuple[int, int]]) 
     return numbers, problems
 
 
-def _all_flags(parser: argparse.ArgumentParser) -> list[str]:
+def _flags(parser: argparse.ArgumentParser, command: str | None = None) -> list[str]:
+    """Its own and those of its commands, or of one."""
     flags: list[str] = []
     for action in parser._actions:
         flags += action.option_strings
         if isinstance(action, argparse._SubParsersAction):
-            for sub in action.choices.values():
-                flags += _all_flags(sub)
+            for name, sub in action.choices.items():
+                flags += _flags(sub) if command in (None, name) else []
     return flags

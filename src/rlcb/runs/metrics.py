@@ -60,11 +60,13 @@ class MetricsLog:
             self._tensorboard.file_writer.add_summary(self._session_end)
 
     def write(self, record: dict[str, Any]) -> None:
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
         self._lines.write(json.dumps(record, allow_nan=False) + "\n")
         self._lines.flush()
-        for name, value in record.items():
-            if "/" in name:
-                self._tensorboard.add_scalar(name, value, record["timesteps"])
+        # All in one event: dozens of `add_scalar` per update are felt where updates are small.
+        values = [Summary.Value(tag=name, simple_value=value) for name, value in record.items() if "/" in name]
+        self._tensorboard.file_writer.add_summary(Summary(value=values), record["timesteps"])
 
 
 def hyperparameters(config: Config) -> dict[str, Any]:

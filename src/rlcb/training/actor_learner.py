@@ -36,7 +36,7 @@ class Filled(NamedTuple):
     slot: int
     version: int  # of the weights that played
     episodes: list[Episode]
-    moments: Tensor  # of the discounted returns
+    moments: Tensor | None  # of the discounted returns, where rewards are scaled by them
     phases: dict[str, float]
 
 
@@ -142,7 +142,8 @@ class ActorLearner:
         columns = slice(place * self._n_envs, (place + 1) * self._n_envs)
         for name, values in vars(self._slots[actor][filled.slot]).items():
             getattr(self._batch, name)[:, columns].copy_(values)
-        self._moments += filled.moments
+        if filled.moments is not None:
+            self._moments += filled.moments
 
     def _hear(self, wait: bool) -> None:
         messages, replaced = self._begin().receive(wait)
@@ -188,7 +189,8 @@ def act(pipe: Any, config: Config, part: slice, life: int, weights: SharedWeight
     policy = make_policy(config)
     mine = FlatParameters(policy).parameters.data
     collector, _ = make_collector(config, part, policy, phases, life)
-    returns = DiscountedReturns(config.training.gamma, part.stop - part.start)
+    scales = config.training.reward_scaling
+    returns = DiscountedReturns(config.training.gamma, part.stop - part.start) if scales else None
     version = -1
     send(pipe, "ready")
     while True:
@@ -199,7 +201,7 @@ def act(pipe: Any, config: Config, part: slice, life: int, weights: SharedWeight
         if weights.version != version:
             version = weights.copy_to(mine)
         episodes = collector.collect(slots[slot], bootstrap=False)
-        moments = returns.moments(slots[slot])
+        moments = returns.moments(slots[slot]) if returns else None
         phases.mark("other")
         send(pipe, Filled(slot, version, episodes, moments, phases.take()))
 

@@ -130,6 +130,8 @@ class Together:
 
     def tell(self, *numbers: float) -> None:
         """From rank 0 to all others."""
+        if self.size == 1:
+            return
         with self._phases.during("wait"), self._peers():
             dist.broadcast(torch.tensor(numbers, dtype=torch.float64), src=0, group=self._group)
 
@@ -142,6 +144,8 @@ class Together:
 
     def gather(self, thing: Any) -> list[Any]:
         """To rank 0, in the order of ranks; the others get nothing."""
+        if self.size == 1:
+            return [thing]
         things = [None] * self.size if self.index == 0 else None
         with self._phases.during("wait"), self._peers():
             dist.gather_object(thing, things, dst=0, group=self._group)
