@@ -113,7 +113,7 @@ bench-cluster: $(VENV)/.installed  ## What travels between hosts and what it cos
 profile: $(VENV)/.installed  ## Where the time of learning and acting goes, by operation
 	$(BIN)/python -m benchmarks.profiling
 
-prove-learning: $(VENV)/.installed  ## PPO against its published CoinRun curve (about an hour); writes docs/results/
+prove-learning: $(VENV)/.installed  ## PPO against its published CoinRun curve (half an hour); writes docs/results/
 	$(BIN)/python -m benchmarks.published_curve $(ARGS)
 
 prove-parallel: $(VENV)/.installed  ## All algorithms, one process and several, ten minutes each (90 in all); writes docs/results/

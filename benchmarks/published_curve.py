@@ -1,4 +1,4 @@
-"""PPO against its published CoinRun curve: trains for about an hour, compares, and writes docs/results/ (make
+"""PPO against its published CoinRun curve: trains for half an hour, compares, and writes docs/results/ (make
 prove-learning). A run that was stopped is continued."""
 
 from __future__ import annotations
