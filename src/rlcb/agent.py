@@ -60,7 +60,7 @@ def load_agent(file: Path) -> Agent:
         raise UserError(f"checkpoint {damage}; use another checkpoint") from damage
     config = Config.model_validate(content["config"])
     policy = Policy(config.model.arch, OBS_SHAPE, N_ACTIONS)
-    policy.load_weights(content["execution"]["model"])
+    policy.load_state_dict(content["execution"]["model"])
     return Agent(file, config, policy, content["progress"]["timesteps"])
 
 

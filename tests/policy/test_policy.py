@@ -7,7 +7,6 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from rlcb.errors import UserError
 from rlcb.policy import Policy
 
 SHAPE = (64, 64, 3)
@@ -92,8 +91,3 @@ def test_acting_and_evaluating_agree() -> None:
     torch.testing.assert_close(log_probs, again)
     torch.testing.assert_close(values, values_again)
     assert torch.all((entropies > 0) & (entropies <= math.log(15) + 1e-5))
-
-
-def test_weights_of_another_network_are_one_line() -> None:
-    with pytest.raises(UserError, match=r"^checkpoint: its weights are of another version's network; train anew$"):
-        Policy("nature", SHAPE, 15).load_weights(dict(Policy("impala", SHAPE, 15).state_dict()))

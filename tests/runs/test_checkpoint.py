@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from rlcb.runs import checkpoint
 from rlcb.runs.checkpoint import DamagedCheckpoint, checksum, load_checkpoint, most_trained, run_name, save_checkpoint
 from rlcb.runs.files import read_json_lines, write_atomically, write_json
 
@@ -49,6 +50,14 @@ def test_a_torn_file_is_noticed(tmp_path: Path, keep: int) -> None:
 def test_a_foreign_file_is_told_from_a_checkpoint(tmp_path: Path) -> None:
     torch.save({"state_dict": {}}, tmp_path / "c.pt")
     with pytest.raises(DamagedCheckpoint, match="not a checkpoint of this project"):
+        load_checkpoint(tmp_path / "c.pt")
+
+
+def test_one_of_an_earlier_version_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as then:
+        then.setattr(checkpoint, "FORMAT", 1)
+        save_checkpoint(tmp_path / "c.pt", CONTENT)
+    with pytest.raises(DamagedCheckpoint, match=r"c.pt: of format 1; this version reads format 2"):
         load_checkpoint(tmp_path / "c.pt")
 
 

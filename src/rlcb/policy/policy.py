@@ -7,7 +7,6 @@ import math
 import torch
 from torch import Tensor, nn
 
-from rlcb.errors import UserError
 from rlcb.policy.networks import NETWORKS
 
 
@@ -28,13 +27,6 @@ class Policy(nn.Module):
                 nn.init.orthogonal_(module.weight, gains.get(module, math.sqrt(2)), generator=generator)
                 assert module.bias is not None
                 nn.init.zeros_(module.bias)
-
-    def load_weights(self, weights: dict[str, Tensor]) -> None:
-        """Of a checkpoint."""
-        try:
-            self.load_state_dict(weights)
-        except RuntimeError as error:
-            raise UserError("checkpoint: its weights are of another version's network; train anew") from error
 
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
         """[N, H, W, C] uint8 to log-probabilities [N, A] and values [N]."""

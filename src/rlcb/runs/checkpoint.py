@@ -13,7 +13,7 @@ import torch
 
 from rlcb.runs.files import write_atomically
 
-FORMAT = 1
+FORMAT = 2  # 1: before networks were given to the kernels of this project
 
 
 class DamagedCheckpoint(Exception):

@@ -137,7 +137,7 @@ class Learner:
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        self._policy.load_weights(state["model"])
+        self._policy.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
 
 
