@@ -49,6 +49,12 @@ def test_a_remedy_is_a_flag_of_the_same_command(rlcb: Callable[..., subprocess.C
     ]
 
 
+def test_words_for_another_command_are_not_lost(rlcb: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    done = rlcb("train", "--", "--duration", "1")
+    assert done.returncode == 2
+    assert done.stderr == "error: -- --duration 1: no other command gets this; leave out the --\n"
+
+
 def test_commands_are_listed(rlcb: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     done = rlcb("--help")
     assert done.returncode == 0

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,20 @@ def test_a_first_node_that_never_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rendezvous, "FIND_SECONDS", 0.5)
     with pytest.raises(TrainingFailed, match=r"the first node, 127.0.0.1:.*, has not come"):
         rendezvous._find_store("127.0.0.1", free_port())
+
+
+def test_a_port_that_is_taken_is_said_before_anything_is_written(
+    rlcb: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = str(other.getsockname()[1])
+        there = ["--nodes", "2", "--node-rank", "0", "--master-addr", "127.0.0.1", "--master-port", port]
+        done = rlcb("train", "--mode", "cluster", *there, "--num-workers", "2", "--output-dir", str(tmp_path / "run"))
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: --master-port {port}: cannot listen on 127.0.0.1 (Address already in use)")
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

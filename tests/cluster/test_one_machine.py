@@ -12,13 +12,14 @@ from tests.parallel.conftest import train_here
 from tests.test_guides import COMMANDS, TINY, run
 
 
-def test_the_guides_command(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_guides_command(project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """As printed, address and all: with one node there is nobody to find there."""
     (command,) = [command for command in COMMANDS if command.startswith("train_ppo_distributed.py")]
     assert run([*shlex.split(command), *TINY], monkeypatch) == 0
     [log] = project.rglob("training.log")
     assert "Worker 3 started with 8 environments" in log.read_text()
     assert (project / "checkpoints/ppo_cpu_cluster/ppo_cluster_final.pt").is_file()
+    assert "--nodes is 1, so nobody is sought at --master-addr 192.168.1.100" in capsys.readouterr().err
 
 
 @pytest.mark.cluster

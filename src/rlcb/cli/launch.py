@@ -34,6 +34,7 @@ NOT_FOR_ONE = {"--jobs", "--only", "--dry-run"}
 
 
 def add_flags(parser: Parser, door: Door) -> None:
+    parser.set_defaults(passes_on=True)  # what comes after `--` is for rlcb train, or rlcb suite
     parser.add_argument("how", metavar="slurm|pbs|ssh|manual", help="who starts it; manual prints the commands")
     parser.add_argument("--nodes", metavar="N", help="machines (default: 1)")
     parser.add_argument("--min-nodes", metavar="N", help="go on with so many when nodes are lost (default: all)")

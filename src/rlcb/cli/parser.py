@@ -51,6 +51,8 @@ def parse(parser: Parser, words: list[str]) -> argparse.Namespace:
     args, unknown = parser.parse_known_args(words[:end])
     args.after = words[end + 1 :]
     problems = []
+    if args.after and not getattr(args, "passes_on", False):
+        problems.append(f"-- {' '.join(args.after)}: no other command gets this; leave out the --")
     value_follows = False  # the word after an unknown flag is its value, not another mistake
     for word in unknown:
         if word.startswith("-"):

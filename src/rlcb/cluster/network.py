@@ -53,9 +53,26 @@ class Meeting(NamedTuple):
 
 
 def find_meeting(host: str, port: int, interface: str | None, leads: bool) -> Meeting:
-    """Raises a UserError where there is no way."""
+    """Raises a UserError where there is no way, or where somebody else listens already."""
     listens_on = reachable_address(host, interface) if leads else None
-    return Meeting(listens_on, *address_on(interface, listens_on or host, port))
+    meeting = Meeting(listens_on, *address_on(interface, listens_on or host, port))
+    if listens_on is not None:
+        bound(listens_on, port).close()
+    return meeting
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """A socket that can listen there."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise UserError(
+            f"--master-port {port}: cannot listen on {host} ({error.strerror}); use another --master-port on all nodes"
+        ) from error
+    return listener
 
 
 def reachable_address(host: str, interface: str | None) -> str:

@@ -17,7 +17,7 @@ from torch.distributed.elastic.rendezvous.c10d_rendezvous_backend import C10dRen
 from torch.distributed.elastic.rendezvous.dynamic_rendezvous import create_handler
 
 from rlcb.cluster import network
-from rlcb.errors import TrainingFailed, UserError
+from rlcb.errors import TrainingFailed
 
 BACKEND = "rlcb"
 FIND_SECONDS = 600.0  # for the first node to be there
@@ -55,15 +55,7 @@ def _find_store(host: str, port: int) -> TCPStore:
 
 
 def _own_store(host: str, port: int) -> TCPStore:
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-    except OSError as error:
-        listener.close()
-        raise UserError(
-            f"--master-port {port}: cannot listen on {host} ({error.strerror}); use another --master-port on all nodes"
-        ) from error
+    listener = network.bound(host, port)
     listener.listen(1024)
     _kept.append(listener)
     return TCPStore(

@@ -43,6 +43,8 @@ def train(config: Config, *, resume: bool = False, overwrite: bool = False, node
     meeting, cluster = None, config.cluster
     if config.num_nodes > 1:  # what is wrong with it is said before anything is written
         meeting = find_meeting(cluster.master_addr, cluster.master_port, cluster.interface, leads=first)
+    elif config.mode == "cluster" and not first:
+        print(f"Note: --nodes is 1, so nobody is sought at --master-addr {cluster.master_addr}", file=sys.stderr)
     if meeting is not None and not first:
         from rlcb.training.launch import launch
 
