@@ -99,7 +99,8 @@ def evaluate(
     if env.name != config.env.name:
         print(f"Warning: trained on {config.env.name}, evaluated on {env.name}\n")
     results = []
-    n_envs = min(num_episodes, MAX_ENVS)
+    rounds = -(-num_episodes // MAX_ENVS)
+    n_envs = -(-num_episodes // rounds)  # all of them play as many episodes, where that is possible
     for part in chosen:
         player = Player(agent.policy, n_envs, deterministic, seed)
         with closing(ProcgenVectorEnv(env.name, n_envs, **_options(env, part, seed))) as envs:
