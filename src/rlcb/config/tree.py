@@ -148,7 +148,7 @@ class ClusterSettings(Section):
         description="a worker stops collecting when 60% have finished and it has a quarter of its rollout (PPO, A2C)",
     )
     run_id: str | None = Field(None, description="the same on all nodes of a run; null: from its directory")
-    distributed_backend: Literal["gloo"] = Field("gloo", description="how gradients travel; gloo is the one for CPUs")
+    distributed_backend: Literal["gloo"] = Field("gloo", description="what ranks talk over; gloo is the one for CPUs")
     master_addr: str = Field("localhost", description="address of the first node")
     master_port: Int = Field(29500, ge=1, le=65535, description="port of the first node")
 
