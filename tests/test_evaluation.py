@@ -16,7 +16,7 @@ from rlcb.config.tree import EnvSettings
 from rlcb.envs.levels import Levels, unseen_levels
 from rlcb.envs.procgen import N_ACTIONS, OBS_SHAPE, ProcgenVectorEnv
 from rlcb.errors import UserError
-from rlcb.evaluation import Result, play
+from rlcb.evaluation import Result, environments_for, play
 from rlcb.policy import Policy
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -177,3 +177,8 @@ def test_a_game_without_the_agents_difficulty_is_refused(rlcb: Run, tmp_path: Pa
     assert "memory does not exist for coinrun" in done.stderr
     with pytest.raises(ValueError, match="memory does not exist for coinrun"):
         ProcgenVectorEnv("coinrun", 1, distribution_mode="memory")
+
+
+@pytest.mark.parametrize(("episodes", "environments"), [(1, 1), (7, 7), (100, 100), (101, 51), (150, 75), (500, 100)])
+def test_environments_play_as_many_episodes_each(episodes: int, environments: int) -> None:
+    assert environments_for(episodes) == environments

@@ -99,8 +99,7 @@ def evaluate(
     if env.name != config.env.name:
         print(f"Warning: trained on {config.env.name}, evaluated on {env.name}\n")
     results = []
-    rounds = -(-num_episodes // MAX_ENVS)
-    n_envs = -(-num_episodes // rounds)  # all of them play as many episodes, where that is possible
+    n_envs = environments_for(num_episodes)
     for part in chosen:
         player = Player(agent.policy, n_envs, deterministic, seed)
         with closing(ProcgenVectorEnv(env.name, n_envs, **_options(env, part, seed))) as envs:
@@ -125,6 +124,12 @@ def evaluate(
             raise
         print(f"Warning: not saved beside the checkpoint ({error.strerror})", file=sys.stderr)
     return results
+
+
+def environments_for(num_episodes: int) -> int:
+    """So many that all of them play as many episodes, where that is possible."""
+    episodes_each = -(-num_episodes // MAX_ENVS)
+    return -(-num_episodes // episodes_each)
 
 
 def play(envs: ProcgenVectorEnv, player: Player, levels: Levels, num_episodes: int, show: Show | None = None) -> Result:
