@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
@@ -16,6 +17,8 @@ import torch
 from rlcb.config import Config, Override, load_config
 
 ROOT = Path(__file__).parent.parent
+
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup, runs that tests start would inherit that it is ignored
 
 # Small enough for a test, large enough for several minibatches.
 TINY = {"env.num_envs": 8, "training.n_steps": 16, "training.batch_size": 64}
