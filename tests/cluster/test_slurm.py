@@ -71,7 +71,7 @@ class Folder:
 
         def over() -> bool:
             now = self.slurm.job(job)["JobState"]
-            assert now in (state, "PENDING", "RUNNING", "COMPLETING", "REQUEUED"), f"{now}\n{self.why()}"
+            assert now in (state, "PENDING", "RUNNING", "COMPLETING", "REQUEUED", "SIGNALING"), f"{now}\n{self.why()}"
             return now == state
 
         wait_for(over, seconds, self.why)
