@@ -18,7 +18,7 @@ from torch import Tensor
 
 from rlcb.cpu.phases import Phases
 from rlcb.errors import PeerLost
-from rlcb.training.ranks import SMALL, STORE_FILE, Together
+from rlcb.training.ranks import GLOOS_THREAD, SMALL, STORE_FILE, Together
 
 LENGTH = 100_003  # which no number of ranks divides
 SUMS = 150
@@ -51,6 +51,11 @@ def shared_memory() -> set[str]:
     return {line.split(maxsplit=5)[5] for line in lines if "/memfd:rlcb" in line or "/dev/shm/" in line}
 
 
+def priorities_of_gloo() -> set[int]:
+    threads = [thread for thread in Path("/proc/self/task").iterdir() if GLOOS_THREAD in (thread / "comm").read_text()]
+    return {os.getpriority(os.PRIO_PROCESS, int(thread.name)) for thread in threads}
+
+
 def add_up_often(index: int, size: int, folder: str) -> None:
     lateness = random.Random(index)
     with together(index, size, folder, local=size) as ranks:
@@ -66,6 +71,7 @@ def add_up_often(index: int, size: int, folder: str) -> None:
         assert shared_memory() == {"/memfd:rlcb-sum (deleted)"}
         opened = [os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")]
         assert not [name for name in opened if "memfd" in name], "still open"
+        assert priorities_of_gloo() == {19}, "of all its threads, and there are some"
 
 
 @pytest.mark.parametrize("size", [2, 3])

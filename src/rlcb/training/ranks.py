@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from time import perf_counter
@@ -26,7 +26,7 @@ STORE_HOST = "RLCB_STORE_HOST"  # host:port, where ranks of several do: the laun
 START_SECONDS = 300.0
 FAILED = "failed"  # why, where a rank has found that going on makes no sense
 CLOSED = "Connection closed by peer"  # in what gloo says
-GLOOS_THREAD = "gloo_tcp_loop"
+GLOOS_THREAD, LOWEST = "gloo_tcp_loop", 19
 SMALL = 10_000  # numbers that are not worth compressing, nor memory of their own
 MOST_SHARING = 16  # ranks; each reads what all have written, and beyond that gloo's ring should read less
 
@@ -178,8 +178,9 @@ def _calm_gloo() -> None:
     """Where others have sent what this rank does not expect yet, because it is late, gloo's thread asks the kernel for
     it again and again, and would take half of the core that the late rank needs. It gets what is left over."""
     for thread in Path("/proc/self/task").glob("*"):
-        if (thread / "comm").read_text().strip() == GLOOS_THREAD:
-            os.setpriority(os.PRIO_PROCESS, int(thread.name), 19)
+        with suppress(OSError):  # some thread has just ended
+            if (thread / "comm").read_text().strip() == GLOOS_THREAD:
+                os.setpriority(os.PRIO_PROCESS, int(thread.name), LOWEST)
 
 
 def _one_machine(size: int) -> bool:
