@@ -267,7 +267,7 @@ def table(found: Found) -> str:
     """Medians over the rounds, of speeds and of errors."""
     labels = [row.label for row in ROWS if row.label in found]
     width = max(map(len, labels)) + 2
-    lines = [f"{'FPS':<{width}}{'predicted':>10}{'measured':>10}{'error':>8}  {'of the rounds':<16}{'bar':>6}"]
+    lines = [f"{'FPS':<{width}}{'predicted':>10}{'measured':>10}{'error':>8}{'rounds':>8}  {'':<16}{'bar':>6}"]
     for label in labels:
         pairs = [(mean(one["predicted"]), one["measured"]) for one in found[label]]
         errors = [predicted / measured - 1 for predicted, measured in pairs]
@@ -275,20 +275,19 @@ def table(found: Found) -> str:
         verdict = "met" if abs(error) <= BAR else "MISSED"
         lines.append(
             f"{label:<{width}}{median(p for p, _ in pairs):>10,.0f}{median(m for _, m in pairs):>10,.0f}{error:>+8.0%}"
-            f"  {f'({min(errors):+.0%} to {max(errors):+.0%})':<16}{f'±{BAR:.0%}':>6}  {verdict}"
+            f"{len(pairs):>8}  {f'({min(errors):+.0%} to {max(errors):+.0%})':<16}{f'±{BAR:.0%}':>6}  {verdict}"
         )
     return "\n".join(lines)
 
 
 def _write(folder: Path, found: Found) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    here, rounds = machine(), max(map(len, found.values()))
-    fewer = "".join(f" ({label}: of {len(rows)})" for label, rows in found.items() if len(rows) < rounds)
+    here = machine()
     header = (
         "# Predictions of `rlcb scale` against runs\n\n"
         f"`make check-scale`, {datetime.now():%Y-%m-%d}; {here.cpu}, {here.cores} cores, {here.memory_gb:g} GB, "
         f"{here.system}, Python {here.python}.\n"
-        f"Medians of {rounds} rounds{fewer}; costs are measured before and after the runs of every round.\n"
+        "Medians over the rounds; costs are measured before and after the runs of every round.\n"
         "CoinRun, `nature`, 32 games; PPO: 64 steps, batch 512, 2 epochs; IMPALA: 64 steps; A2C, A3C: 16 steps.\n"
         "Raw numbers: [scale_check.json](scale_check.json).\n"
     )
