@@ -45,7 +45,8 @@ def test_a_process_that_may_use_one_cpu_gets_one_thread() -> None:
 
 
 def page_faults(keep: bool) -> list[int]:
-    """Of three updates, in a process whose shell says something else about threads."""
+    """Of three updates, in a process whose shell says something else about threads, and about memory what glibc does at
+    first: it learns to keep blocks, or not, depending on where in memory they happen to lie."""
     code = (
         "import resource\n"
         "from rlcb.cpu.allocator import keep_freed_memory\n"
@@ -64,7 +65,7 @@ def page_faults(keep: bool) -> list[int]:
         "    run.update(1e-3)\n"
         "    print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)\n"
     )
-    environment = {**os.environ, "OMP_NUM_THREADS": "7"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "7", "MALLOC_MMAP_THRESHOLD_": str(128 * 2**10)}
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60, env=environment)
     return [int(line) for line in done.stdout.split()]
