@@ -75,8 +75,9 @@ def test_looking_at_cpu_time_takes_one_percent_and_says_how_old_it_is(monkeypatc
     monkeypatch.setattr("rlcb.cpu.memory.tree_cpu_seconds", look)
     began = time.perf_counter()
     watch = MemoryWatch(os.getpid())
-    while time.perf_counter() - began < 1.0:
+    while len(looks) < 6:
+        assert time.perf_counter() - began < 60
         usage = watch.usage
         assert usage.cpu_seconds == max(0, len(looks) - 1)
         assert watch.cpu_age <= time.perf_counter() - looks[-1]
-    assert 2 <= len(looks) <= 2 + 0.01 * (time.perf_counter() - began) / 0.002
+    assert len(looks) <= 2 + 0.01 * (time.perf_counter() - began) / 0.002
