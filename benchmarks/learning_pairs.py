@@ -5,56 +5,66 @@ from __future__ import annotations
 import math
 
 from matplotlib import pyplot as plt
+from scipy import stats
 
 from benchmarks.measurement import ROOT
+from rlcb.analysis import quantities as q
 from rlcb.analysis.bands import Axis
 from rlcb.analysis.compare import Comparison
 from rlcb.analysis.groups import Group, group_by_name
 from rlcb.analysis.plots import STYLE, draw
+from rlcb.analysis.statistics import CONFIDENCE, Floats, enough
+from rlcb.analysis.tables import overview_table
 from rlcb.cpu.machine import machine
 
 RUNS = ROOT / "benchmarks" / "learning"
 RESULTS = ROOT / "docs" / "results"
-PAIRS = (
+AGAINST = (
     ("PPO Sequential", "PPO Parallel"),
     ("A2C Sequential", "A2C Parallel"),
     ("IMPALA Sequential", "IMPALA Parallel"),
+    ("A2C Parallel", "A3C Parallel"),
 )
 AXES: tuple[Axis, ...] = ("steps", "time")
 SMOOTHING = 0.95
-AGAINST = (*PAIRS, ("A2C Parallel", "A3C Parallel"))
+
+
+HOW = """\
+Rewards of evaluation on training levels, 500 episodes of every run. Where there are three runs of both, the noise is
+half the 95% interval of the difference of their means (Welch's, over runs). Where there are fewer, it is twice the
+standard error of the difference, which knows of the episodes only; runs differ by more. PPO and A2C in several
+processes are the very experiment that they are in one, but for the rounding of sums, which learning amplifies until the
+two are as different as two seeds."""
 
 
 def main() -> None:
-    groups = group_by_name([RUNS])
-    comparison = Comparison(groups)
+    groups = [Group(group.runs[0].label, group.runs) for group in group_by_name([RUNS])]
     for x in AXES:
         _picture(groups, x)
+    minutes = round(60 * max(group.number("duration_hours") or 0.0 for group in groups))
     lines = [
         "# Does parallel learn as well?",
         "",
-        "`make prove-parallel`: CoinRun easy, 200 levels, 32 environments, nature network, one seed, "
-        f"{60 * max(group.number('duration_hours') or 0.0 for group in groups):.0f} minutes each.",
-        f"{machine().cores} cores; several processes are two workers, or two actors.",
+        f"`make prove-parallel`: CoinRun easy, 200 levels, 32 environments, nature network, {minutes} minutes each.",
+        f"{machine().cores} cores; several processes are two workers, or two actors. Runs of a row differ in their",
+        "seed, its figures are their means; shaded is one standard deviation.",
         "",
-        "![by time](learning_pairs_time.png)",
-        "",
-        "![by steps](learning_pairs_steps.png)",
-        "",
+        *(line for x in reversed(AXES) for line in (f"![by {x}](learning_pairs_{x}.png)", "")),
         "```",
-        comparison.text(),
+        "\n\n".join([overview_table(groups), *Comparison(groups).remarks()]),
         "```",
         "",
         "## Against each other",
         "",
-        "Rewards of evaluation on training levels. The noise is twice the standard error of the difference of two",
-        "means; it knows of the episodes only. Runs differ by more: PPO and A2C in several processes are the very",
-        "experiment that they are in one, but for the rounding of sums, which learning amplifies until the two are as",
-        "different as two seeds. So what the first two rows differ by is what any two runs of one experiment do.",
+        HOW,
         "",
-        "| | first | second | second - first | noise | FPS second / first |",
-        "| --- | --- | --- | --- | --- | --- |",
+        "| | runs | first | second | second - first | noise | FPS second / first |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
         *(_row(groups, *pair) for pair in AGAINST),
+        "",
+        "Every run, in the order of seeds:",
+        "",
+        *(f"- {group.label}: {', '.join(f'{score:.2f}' for score in _scores(group))}" for group in groups),
     ]
     (RESULTS / "learning_pairs.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(f"Written: {RESULTS / 'learning_pairs.md'}")
@@ -73,13 +83,33 @@ def _picture(groups: list[Group], x: Axis) -> None:
 
 
 def _row(groups: list[Group], first: str, second: str) -> str:
-    runs = {group.label: group.runs[0] for group in groups}
-    ours, theirs = runs[second].evaluation["train"], runs[first].evaluation["train"]
-    noise = 2 * math.sqrt(sum(one["std_reward"] ** 2 / one["episodes"] for one in (ours, theirs)))
-    speed = (runs[second].number("avg_fps") or 0) / (runs[first].number("avg_fps") or 1)
-    means = f"{theirs['mean_reward']:.2f} | {ours['mean_reward']:.2f}"
-    difference = ours["mean_reward"] - theirs["mean_reward"]
-    return f"| {first}, {second} | {means} | {difference:+.2f} | ±{noise:.2f} | {speed:.2f}x |"
+    by_label = {group.label: group for group in groups}
+    pair = (by_label[first], by_label[second])
+    before, after = (float(_scores(group).mean()) for group in pair)
+    speed = (pair[1].number("avg_fps") or 0) / (pair[0].number("avg_fps") or 1)
+    runs = " and ".join(str(len(group.runs)) for group in pair)
+    return (
+        f"| {first}, {second} | {runs} | {before:.2f} | {after:.2f} | {after - before:+.2f} | {_noise(*pair)} | "
+        f"{speed:.2f}x |"
+    )
+
+
+def _scores(group: Group) -> Floats:
+    return group.values(q.TRAIN_SCORE.of)
+
+
+def _noise(*pair: Group) -> str:
+    scores = [_scores(group) for group in pair]
+    if enough(*scores):
+        low, high = stats.ttest_ind(*scores, equal_var=False).confidence_interval(CONFIDENCE)
+        return f"±{(high - low) / 2:.2f} (runs)"
+    return f"±{2 * math.sqrt(sum(map(_variance, pair))):.2f} (episodes)"
+
+
+def _variance(group: Group) -> float:
+    """Of its mean, were every run as good as the others."""
+    played = [run.evaluation["train"] for run in group.runs]
+    return float(sum(one["std_reward"] ** 2 / one["episodes"] for one in played)) / len(played) ** 2
 
 
 if __name__ == "__main__":
