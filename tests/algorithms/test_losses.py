@@ -34,6 +34,9 @@ class Table(nn.Module):
         chosen = log_probs.gather(1, actions[:, None])[:, 0]
         return chosen, -(log_probs.exp() * log_probs).sum(1), self.values[rows]
 
+    def value(self, obs: Tensor) -> Tensor:
+        return self.values[obs[:, 0, 0, 0].long()].detach()
+
 
 def rollout(steps: int = 8, envs: int = 4, seed: int = 0) -> Rollout:
     g = torch.Generator().manual_seed(seed)

@@ -66,26 +66,24 @@ class IMPALA:
     target_kl: None = None
 
     def loss(self, policy: ActorCritic, batch: Unroll) -> tuple[Tensor, Metrics]:
-        length, n_envs = batch.actions.shape
-        # The last observation only lends its value; the action that goes with it counts for nothing.
-        actions = torch.cat([batch.actions, batch.actions[-1:]]).flatten()
         log_probs, entropies, values = (
-            x.view(length + 1, n_envs) for x in policy.evaluate_actions(batch.obs.flatten(0, 1), actions)
+            x.view_as(batch.actions)
+            for x in policy.evaluate_actions(batch.obs[:-1].flatten(0, 1), batch.actions.flatten())
         )
-        log_probs, entropies = log_probs[:-1], entropies[:-1]
         with torch.no_grad():
+            after = policy.value(batch.obs[-1])  # nothing is learnt from it
             targets, advantages = vtrace(
                 log_probs,
                 batch.log_probs,
                 batch.rewards,
-                values,
+                torch.cat([values, after.unsqueeze(0)]),
                 batch.discounts,
                 self.gae_lambda,
                 self.clip_rho,
                 self.clip_pg_rho,
             )
         policy_loss = -(log_probs * advantages).mean()
-        value_loss = 0.5 * (values[:-1] - targets).square().mean()
+        value_loss = 0.5 * (values - targets).square().mean()
         entropy = entropies.mean()
         loss = policy_loss + self.vf_coef * value_loss - self.ent_coef * entropy
         with torch.no_grad():
@@ -97,6 +95,6 @@ class IMPALA:
                 "entropy": entropy,
                 "approx_kl": (ratios - 1 - log_ratios).mean(),
                 "clip_fraction": ratios.gt(self.clip_rho).float().mean(),
-                **fit_of_values(values[:-1], targets),
+                **fit_of_values(values, targets),
             }
         return loss, metrics

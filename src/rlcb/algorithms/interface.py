@@ -36,6 +36,9 @@ class ActorCritic(Protocol):
 
     def evaluate_actions(self, obs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor, Tensor]: ...
 
+    def value(self, obs: Tensor) -> Tensor:
+        """Without gradients."""
+
 
 class Ranks(Protocol):
     """The other processes of the run, if any."""
