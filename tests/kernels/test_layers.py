@@ -10,15 +10,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from rlcb.kernels import Convolution, MaxPool, PixelStem, Residual, RMSprop, weights_held
+from rlcb.kernels import Convolution, Linear, MaxPool, PixelStem, Residual, RMSprop, weights_held
 from rlcb.kernels.library import BUILDS, CHOICE, TORCH, _processor_flags, kernels
 
 Layer = Callable[[], nn.Module]
-BYTES: dict[str, tuple[Layer, tuple[int, int, int]]] = {
+BYTES: dict[str, tuple[Layer, tuple[int, ...]]] = {
     "first of nature": (lambda: Convolution(3, 32, 8, stride=4), (64, 64, 3)),
     "first of impala": (lambda: PixelStem(3, 16), (64, 64, 3)),
 }
-FLOATS: dict[str, tuple[Layer, tuple[int, int, int]]] = {
+FLOATS: dict[str, tuple[Layer, tuple[int, ...]]] = {
     "second of nature": (lambda: Convolution(32, 64, 4, stride=2), (15, 15, 32)),
     "third of nature": (lambda: Convolution(64, 64, 3), (6, 6, 64)),
     "wider": (lambda: Convolution(16, 32, 3, padding=1, relu=False), (32, 32, 16)),
@@ -26,6 +26,8 @@ FLOATS: dict[str, tuple[Layer, tuple[int, int, int]]] = {
     "residual of 16": (lambda: Residual(16), (32, 32, 16)),
     "residual of 32": (lambda: Residual(32), (8, 8, 32)),
     "pooling": (MaxPool, (16, 16, 32)),
+    "linear of nature": (lambda: Linear(1024, 512), (1024,)),
+    "linear of impala": (lambda: Linear(2048, 256), (2048,)),
 }
 LAYERS = {**BYTES, **FLOATS}
 
@@ -82,6 +84,8 @@ def test_layers_compute_what_torch_computes(
     torch.set_num_threads(threads)
     for ours, exact in zip(there_and_back(module, x), expected, strict=True):
         assert (ours.double() - exact).norm() / exact.norm() < 1e-5
+    with torch.inference_mode():
+        assert (module(x).double() - expected[0]).norm() / expected[0].norm() < 1e-5
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -105,6 +109,8 @@ def test_what_is_not_a_number_stays_so(use: Callable[[str], None], name: str) ->
     else:
         x[0] = torch.nan
     assert module(x)[0].isnan().all()
+    with torch.inference_mode():
+        assert module(x)[0].isnan().all()
 
 
 def test_kernels_are_built_where_they_can_be(use: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,9 +22,9 @@ def test_nature_is_the_network_written_out() -> None:
     x = pictures(5).permute(0, 3, 1, 2).contiguous().float() / 255
     for convolution, stride in zip(convolutions, (4, 2, 1), strict=True):
         x = F.conv2d(x, convolution.weight, convolution.bias, stride).relu()
-    linear = list(policy.trunk.children())[-2]
+    linear = list(policy.trunk.children())[-1]
     assert isinstance(linear, nn.Linear)
-    features = linear(x.permute(0, 2, 3, 1).flatten(1)).relu()
+    features = F.linear(x.permute(0, 2, 3, 1).flatten(1), linear.weight, linear.bias).relu()
     log_probs, values = policy(pictures(5))
     torch.testing.assert_close(log_probs, policy.actor(features).log_softmax(1), rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(values, policy.critic(features)[:, 0], rtol=1e-4, atol=1e-5)
@@ -45,9 +45,9 @@ def test_impala_is_the_network_written_out() -> None:
         assert x.shape[1] == channels
         for _ in range(2):
             x = x + convolve(convolve(x.relu()).relu())
-    linear = list(policy.trunk.children())[-2]
+    linear = list(policy.trunk.children())[-1]
     assert isinstance(linear, nn.Linear)
-    features = linear(x.relu().permute(0, 2, 3, 1).flatten(1)).relu()
+    features = F.linear(x.relu().permute(0, 2, 3, 1).flatten(1), linear.weight, linear.bias).relu()
     torch.testing.assert_close(policy(pictures(3))[1], policy.critic(features)[:, 0], rtol=1e-4, atol=1e-5)
     assert features.shape == (3, 256)
 

@@ -1,6 +1,7 @@
 // Entries for Python. Shapes: height, width, channels, outputs, kernel, stride, pad, bytes (see layer.h).
 #include <cmath>
 
+#include "linear.h"
 #include "pooling.h"
 #include "stem.h"
 #include "winograd.h"
@@ -78,6 +79,11 @@ extern "C" void pool_backward(int height, int width, int channels, const float* 
       pool_row_back(dy + r * row / 2, winner + r * row / 2, width, channels, around);
     }
   }
+}
+
+extern "C" void linear_forward(const float* x, const float* weight, const float* bias, float* y, int rows, int inputs,
+                               int outputs, int threads) {
+  Linear{weight, bias, inputs, outputs}.forward(x, rows, y, threads);
 }
 
 // RMSProp as torch's, in one pass over the memory instead of five. What other processes add meanwhile stays or is lost,

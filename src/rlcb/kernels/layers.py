@@ -85,6 +85,20 @@ class MaxPool(nn.Module):
         return _pool_with_torch(x) if kernels().library is None else _apply(_MaxPool, x)
 
 
+class Linear(nn.Linear):
+    """And ReLU. Ours is for acting: on few rows, torch's spends as long on bringing the weights into order as on their
+    product. On the many of a gradient, which has no such cost, nothing is faster than torch's."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if kernels().library is None or torch.is_grad_enabled():
+            return F.relu(super().forward(x), inplace=True)
+        x, sizes = x.contiguous(), (self.in_features, self.out_features)
+        assert all(size % 16 == 0 for size in sizes)
+        y = x.new_empty(len(x), self.out_features)
+        _library().linear_forward(*map(_at, (x, self.weight, self.bias, y)), len(x), *sizes, _threads())
+        return y
+
+
 def _with_torch(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int) -> Tensor:
     """Permuted, [N, H, W, C] already is channels-last, the layout that torch's convolutions are fastest in."""
     if x.dtype == torch.uint8:

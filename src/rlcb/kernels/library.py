@@ -26,6 +26,7 @@ _ARGUMENTS = {
     "stem_backward": [_INT] * 2 + [_POINTER, _FLOAT] + [_POINTER] * 4 + [_INT] * 2,
     "pool_forward": [_INT] * 3 + [_POINTER] * 3 + [_INT] * 2,
     "pool_backward": [_INT] * 3 + [_POINTER] * 3 + [_INT] * 2,
+    "linear_forward": [_POINTER] * 4 + [_INT] * 4,
     "rmsprop": [_POINTER] * 3 + [_LONG] + [_FLOAT] * 3,
 }
 
