@@ -116,7 +116,7 @@ profile: $(VENV)/.installed  ## Where the time of learning and acting goes, by o
 prove-learning: $(VENV)/.installed  ## PPO against its published CoinRun curve (half an hour); writes docs/results/
 	$(BIN)/python -m benchmarks.published_curve $(ARGS)
 
-prove-parallel: $(VENV)/.installed  ## All algorithms, one process and several, ten minutes each (90 in all); writes docs/results/
+prove-parallel: $(VENV)/.installed  ## All algorithms, one process and several, three seeds, ten minutes each (4 hours); writes docs/results/
 	$(BIN)/rlcb suite config/suites/learning.yaml $(ARGS)
 	$(BIN)/python -m benchmarks.learning_pairs
 
