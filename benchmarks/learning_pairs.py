@@ -51,7 +51,7 @@ def main() -> None:
         "",
         *(line for x in reversed(AXES) for line in (f"![by {x}](learning_pairs_{x}.png)", "")),
         "```",
-        "\n\n".join([overview_table(groups), *Comparison(groups).remarks()]),
+        "\n".join([overview_table(groups), "", *Comparison(groups).remarks()]),
         "```",
         "",
         "## Against each other",
