@@ -27,10 +27,8 @@ AGAINST = (
 )
 AXES: tuple[Axis, ...] = ("steps", "time")
 SMOOTHING = 0.95
-
-
 HOW = """\
-Rewards of evaluation on training levels, 500 episodes of every run. Where there are three runs of both, the noise is
+Rewards of evaluation on training levels. Where there are three runs of both, the noise is
 half the 95% interval of the difference of their means (Welch's, over runs). Where there are fewer, it is twice the
 standard error of the difference, which knows of the episodes only; runs differ by more. PPO and A2C in several
 processes are the very experiment that they are in one, but for the rounding of sums, which learning amplifies until the

@@ -86,8 +86,8 @@ class MaxPool(nn.Module):
 
 
 class Linear(nn.Linear):
-    """And ReLU. Ours is for acting: on few rows, torch's spends as long on bringing the weights into order as on their
-    product. On the many of a gradient, which has no such cost, nothing is faster than torch's."""
+    """And ReLU. Ours is for acting: on few rows, torch's spends much of its time on bringing the weights into order.
+    Gradients, of hundreds of rows, use torch's."""
 
     def forward(self, x: Tensor) -> Tensor:
         if kernels().library is None or torch.is_grad_enabled():

@@ -1,4 +1,5 @@
-// A linear layer and ReLU on few rows. Nothing is copied into an order of its own before: that would cost as much as the product.
+// A linear layer and ReLU on few rows. Weights are taken as they lie: bringing them into another order first costs
+// about as much as the product.
 #pragma once
 
 #include "vectors.h"
