@@ -29,6 +29,22 @@ def tiny_config(algo: str = "ppo", settings: dict[str, Any] | None = None) -> Co
     return load_config(None, [Override(path, value, path) for path, value in everything.items()])
 
 
+def assert_equal(found: Any, expected: Any, where: str = "state") -> None:
+    """Bit for bit, through all levels."""
+    if isinstance(expected, torch.Tensor):
+        assert torch.equal(found, expected), where
+    elif isinstance(expected, dict):
+        assert found.keys() == expected.keys(), where
+        for key in expected:
+            assert_equal(found[key], expected[key], f"{where}.{key}")
+    elif isinstance(expected, list | tuple):
+        assert len(found) == len(expected), where
+        for index, item in enumerate(expected):
+            assert_equal(found[index], item, f"{where}[{index}]")
+    else:
+        assert found == expected, where
+
+
 @pytest.fixture(autouse=True)
 def _one_thread() -> Iterator[None]:
     """The work of tests is small; threads would only wait for each other."""

@@ -19,7 +19,7 @@ import torch
 
 from rlcb.runs.checkpoint import load_checkpoint
 from rlcb.runs.files import read_json_lines
-from tests.training.test_lockstep import assert_equal
+from tests.conftest import assert_equal
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 SMALL = ["--num-envs", "8", "--n-steps", "16", "--batch-size", "64", "--num-threads", "1"]

@@ -10,7 +10,18 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from rlcb.kernels import Convolution, Linear, MaxPool, PixelStem, Residual, RMSprop, weights_held
+from rlcb.kernels import (
+    Convolution,
+    Linear,
+    LinearReLU,
+    MaxPool,
+    PixelStem,
+    Residual,
+    RMSprop,
+    add_up,
+    parts_apart,
+    weights_held,
+)
 from rlcb.kernels.library import BUILDS, CHOICE, TORCH, _processor_flags, kernels
 
 Layer = Callable[[], nn.Module]
@@ -26,8 +37,9 @@ FLOATS: dict[str, tuple[Layer, tuple[int, ...]]] = {
     "residual of 16": (lambda: Residual(16), (32, 32, 16)),
     "residual of 32": (lambda: Residual(32), (8, 8, 32)),
     "pooling": (MaxPool, (16, 16, 32)),
-    "linear of nature": (lambda: Linear(1024, 512), (1024,)),
-    "linear of impala": (lambda: Linear(2048, 256), (2048,)),
+    "linear of nature": (lambda: LinearReLU(1024, 512), (1024,)),
+    "head": (lambda: Linear(512, 15), (512,)),
+    "linear of impala": (lambda: LinearReLU(2048, 256), (2048,)),
 }
 LAYERS = {**BYTES, **FLOATS}
 
@@ -98,6 +110,42 @@ def test_a_sample_comes_out_the_same_to_the_bit_whatever_is_beside_it(use: Calla
         for part in (slice(0, 1), slice(4, 11), slice(22, 23)):
             assert torch.equal(module(x[part]), together[part])
     assert all(torch.equal(*both) for both in zip(there_and_back(module, x), there_and_back(module, x), strict=True))
+
+
+@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("name", LAYERS)
+def test_parts_do_not_know_what_is_beside_them(use: Callable[[str], None], name: str, build: str) -> None:
+    """Gradients of a whole are those of its parts, added up two by two, on any number of threads."""
+    use(build)
+    parts, each = 4, 7
+    module, x = layer(name), pictures(name, parts * each)
+    towards = torch.randn(parts * each, *module(x[:1]).shape[1:], generator=torch.Generator().manual_seed(7))
+
+    def gradients(here: slice, number: int) -> list[Tensor]:
+        module.zero_grad()
+        with parts_apart(number):
+            (module(x[here]) * towards[here]).sum().backward()
+        return [p.grad for p in module.parameters() if p.grad is not None]
+
+    if name == "pooling":
+        return  # it has no weights
+    alone = [gradients(slice(p * each, (p + 1) * each), 1) for p in range(parts)]
+    halves = [gradients(slice(h * 2 * each, (h + 1) * 2 * each), 2) for h in range(2)]
+    for pieces in (halves, alone):
+        expected = [add_up(same.clone() for same in weight) for weight in zip(*pieces, strict=True)]
+        for threads in (1, 2, 4):
+            torch.set_num_threads(threads)
+            whole = gradients(slice(None), parts)
+            assert all(map(torch.equal, whole, expected)), threads
+
+
+def test_sums_are_a_tree_that_others_may_continue() -> None:
+    terms = list(torch.randn(11, 1000).unbind())
+    a, b, c, d, e, f, g, *_ = terms
+    assert torch.equal(add_up(x.clone() for x in terms[:7]), ((a + b) + (c + d)) + ((e + f) + g))
+    first, second = add_up(x.clone() for x in terms[:4]), add_up(x.clone() for x in terms[4:8])
+    assert torch.equal(add_up(x.clone() for x in terms[:8]), first + second)
+    assert not torch.equal(sum(terms[1:8], terms[0]), first + second), "rounding shows nothing here"
 
 
 @pytest.mark.parametrize("name", LAYERS)

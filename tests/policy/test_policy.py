@@ -91,3 +91,13 @@ def test_acting_and_evaluating_agree() -> None:
     torch.testing.assert_close(log_probs, again)
     torch.testing.assert_close(values, values_again)
     assert torch.all((entropies > 0) & (entropies <= math.log(15) + 1e-5))
+
+
+@pytest.mark.parametrize("arch", ["nature", "impala"])
+def test_first_weights_do_not_depend_on_threads(arch: str) -> None:
+    torch.set_num_threads(2)
+    with_two = Policy(arch, (64, 64, 3), 15).state_dict()
+    assert torch.get_num_threads() == 2
+    torch.set_num_threads(1)
+    with_one = Policy(arch, (64, 64, 3), 15).state_dict()
+    assert all(torch.equal(with_one[name], weights) for name, weights in with_two.items())

@@ -26,6 +26,10 @@ class Line(nn.Module):
 @dataclass
 class Factor:
     value: float
+    parts: int = 1
+
+    def __len__(self) -> int:
+        return 1
 
     def split(self, size: int) -> list[tuple[Factor, float]]:
         return [(self, 0.25), (self, 0.75)]

@@ -10,33 +10,18 @@ import torch
 
 from rlcb.algorithms import RECIPES
 from rlcb.cpu.phases import PHASES
+from rlcb.kernels.library import kernels
 from rlcb.runs.checkpoint import load_checkpoint, save_checkpoint
 from rlcb.training.execution import Report
 from rlcb.training.lockstep import Lockstep
 from rlcb.training.ranks import Alone
-from tests.conftest import tiny_config
+from tests.conftest import assert_equal, tiny_config
 
 RATE = 1e-3
 
 
 def updates(run: Lockstep, count: int) -> list[Report]:
     return [run.update(RATE) for _ in range(count)]
-
-
-def assert_equal(found: Any, expected: Any, where: str = "state") -> None:
-    """Bit for bit, through all levels."""
-    if isinstance(expected, torch.Tensor):
-        assert torch.equal(found, expected), where
-    elif isinstance(expected, dict):
-        assert found.keys() == expected.keys(), where
-        for key in expected:
-            assert_equal(found[key], expected[key], f"{where}.{key}")
-    elif isinstance(expected, list | tuple):
-        assert len(found) == len(expected), where
-        for index, item in enumerate(expected):
-            assert_equal(found[index], item, f"{where}[{index}]")
-    else:
-        assert found == expected, where
 
 
 def without_time(reports: list[Report]) -> list[Any]:
@@ -77,12 +62,31 @@ def test_another_seed_is_another_run(algo: str) -> None:
     assert not torch.equal(first.policy.actor.weight, second.policy.actor.weight)
 
 
-def test_micro_batches_change_memory_and_nothing_else() -> None:
-    whole, parts = (Lockstep(tiny_config("ppo", {"hardware.micro_batch_size": size}), Alone()) for size in (64, 20))
-    updates(whole, 1)
-    updates(parts, 1)
-    for one, other in zip(whole.policy.parameters(), parts.policy.parameters(), strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-3, atol=2e-4)
+@pytest.mark.parametrize("algo", ["ppo", "a2c"])
+@pytest.mark.parametrize("size", [20, 32])
+def test_micro_batches_change_memory_and_nothing_else(algo: str, size: int) -> None:
+    """Pieces of one part, or of two, which are added up as they would be in one piece."""
+    whole, pieces = (
+        Lockstep(tiny_config(algo, {"hardware.micro_batch_size": n, "training.batch_size": 64}), Alone())
+        for n in (64, size)
+    )
+    updates(whole, 3)
+    updates(pieces, 3)
+    assert_equal(pieces.state(), whole.state())
+
+
+@pytest.mark.parametrize("algo", ["ppo", "a2c"])
+@pytest.mark.parametrize("arch", ["nature", "impala"])
+def test_threads_change_time_and_nothing_else(algo: str, arch: str) -> None:
+    if kernels().library is None:
+        pytest.skip("torch's convolutions promise nothing")
+    runs = []
+    for threads in (1, 2, 4):
+        torch.set_num_threads(threads)
+        runs.append(Lockstep(tiny_config(algo, {"model.arch": arch}), Alone()))
+        updates(runs[-1], 2)
+    for run in runs[1:]:
+        assert_equal(run.state(), runs[0].state())
 
 
 def test_phases_add_up() -> None:

@@ -30,7 +30,7 @@ def test_rewards_are_divided_by_the_std_of_all_discounted_returns_so_far() -> No
             running = 0.9 * running + reward
             seen += running.tolist()
             running[done] = 0
-        scale.moments += returns.moments(rollout)
+        scale.moments += returns.moments(rollout)[0]
         scale.apply(rollout.rewards)
         assert scale.std == pytest.approx(np.std(seen))
         expected = np.clip(rewards / np.std(seen), -10, 10)
@@ -39,12 +39,13 @@ def test_rewards_are_divided_by_the_std_of_all_discounted_returns_so_far() -> No
 
 def test_moments_of_parts_add_up() -> None:
     [first] = rollouts(1)
-    together = DiscountedReturns(0.9, 3).moments(first)
+    together = DiscountedReturns(0.9, 3).moments(first)[0]
     parts = torch.zeros(3, dtype=torch.float64)
     for part in (slice(0, 1), slice(1, 3)):
         piece = Rollout(**{name: values[:, part] for name, values in vars(first).items()})
-        parts += DiscountedReturns(0.9, part.stop - part.start).moments(piece)
+        parts += DiscountedReturns(0.9, part.stop - part.start).moments(piece)[0]
     torch.testing.assert_close(parts, together)
+    torch.testing.assert_close(DiscountedReturns(0.9, 3).moments(first, parts=3).sum(0), together)
 
 
 def test_no_reward_at_all_is_no_trouble() -> None:
@@ -52,6 +53,6 @@ def test_no_reward_at_all_is_no_trouble() -> None:
     rollout.rewards.zero_()
     scale = RewardScale()
     scale.apply(rollout.rewards)
-    scale.moments += DiscountedReturns(0.99, 3).moments(rollout)
+    scale.moments += DiscountedReturns(0.99, 3).moments(rollout)[0]
     scale.apply(rollout.rewards)
     assert torch.equal(rollout.rewards, torch.zeros_like(rollout.rewards))

@@ -11,12 +11,23 @@ from torch import Tensor
 from rlcb.algorithms.a2c import A2C
 from rlcb.algorithms.impala import IMPALA, Unrolls
 from rlcb.algorithms.interface import Algorithm, Batch, Metrics, Ranks, Rollout, Shuffle
-from rlcb.algorithms.minibatches import StepMinibatches
+from rlcb.algorithms.minibatches import StepMinibatches, moments, parts_here
 from rlcb.algorithms.ppo import PPO
 from rlcb.config import Config
 from rlcb.kernels import RMSprop
 
-__all__ = ["RECIPES", "Algorithm", "Batch", "Metrics", "Ranks", "Recipe", "Rollout", "Shuffle"]
+__all__ = [
+    "RECIPES",
+    "Algorithm",
+    "Batch",
+    "Metrics",
+    "Ranks",
+    "Recipe",
+    "Rollout",
+    "Shuffle",
+    "moments",
+    "parts_here",
+]
 
 
 class Recipe(NamedTuple):
@@ -40,6 +51,7 @@ def _step_minibatches(config: Config) -> StepMinibatches:
         n_epochs=training.n_epochs,
         per_epoch=config.rollout_size // config.batch_size,
         normalize_advantage=training.normalize_advantage,
+        parts=config.gradient_parts,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -22,6 +23,7 @@ class Unroll:
     log_probs: Tensor  # [L, B] under the policy that acted
     rewards: Tensor  # [L, B]
     discounts: Tensor  # [L, B]
+    parts: ClassVar[int] = 1
 
     def __len__(self) -> int:
         return self.actions.numel()

@@ -43,8 +43,13 @@ class ActorCritic(Protocol):
 class Ranks(Protocol):
     """The other processes of the run, if any."""
 
+    size: int  # how many there are, this one among them
+
     def sum(self, values: Tensor) -> None:
         """Replace values by their sum over all ranks."""
+
+    def total(self, rows: Tensor) -> Tensor:
+        """The sum of the rows of all ranks, the same to the bit whoever has which. All have as many."""
 
     def mean(self, values: Tensor, wide: bool = False) -> None:
         """Replace values by their mean over all ranks. `wide`: they are of very different sizes, as squares are."""
@@ -53,10 +58,12 @@ class Ranks(Protocol):
 class Batch(Protocol):
     """The samples of one gradient step (or, on several ranks, this rank's share of them)."""
 
+    parts: int  # blocks of environments, as many samples each: their gradients are computed apart, then added up
+
     def __len__(self) -> int: ...
 
     def split(self, size: int) -> list[tuple[Any, float]]:
-        """Parts of about `size` samples that fit into memory, each with its share of the whole."""
+        """Pieces of at most about `size` samples, which fit into memory, each with its share of the whole."""
 
 
 # epoch -> [T, B]: a random order of the steps of every environment, one column each

@@ -1,4 +1,9 @@
-"""Minibatches of single steps, for PPO and A2C."""
+"""Minibatches of single steps, for PPO and A2C.
+
+Sums are rounded, so their bits depend on the order of what is added up. Here that order belongs to the experiment: the
+environments are cut into parts, always the same ones, whatever sums over samples is summed up within a part first, and
+the parts are added up as a tree (rlcb.kernels.add_up). A rank has one or more whole parts, next to each other.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +19,7 @@ from rlcb.algorithms.returns import gae
 
 @dataclass
 class Steps:
-    """N steps, in any order."""
+    """N steps, part by part."""
 
     obs: Tensor  # [N, H, W, C] uint8
     actions: Tensor  # [N]
@@ -22,13 +27,19 @@ class Steps:
     values: Tensor  # [N] likewise
     advantages: Tensor  # [N]
     returns: Tensor  # [N]
+    parts: int = 1
 
     def __len__(self) -> int:
         return len(self.actions)
 
     def split(self, size: int) -> list[tuple[Steps, float]]:
-        columns = [column.split(size) for column in vars(self).values()]
-        return [(Steps(*part), len(part[1]) / len(self)) for part in zip(*columns, strict=True)]
+        """A power of two of them: whole parts, or as many pieces of every part."""
+        pieces = 1
+        while len(self) > size * pieces:
+            pieces *= 2
+        columns = [column.tensor_split(pieces) for name, column in vars(self).items() if name != "parts"]
+        parts = max(1, self.parts // pieces)
+        return [(Steps(*piece, parts=parts), len(piece[0]) / len(self)) for piece in zip(*columns, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -41,18 +52,23 @@ class StepMinibatches:
     n_epochs: int
     per_epoch: int
     normalize_advantage: bool
+    parts: int = 1  # of all environments
 
     def __call__(self, rollout: Rollout, shuffle: Shuffle, ranks: Ranks) -> Iterator[Steps]:
         advantages = gae(rollout.rewards, rollout.values, rollout.discounts(self.gamma), self.gae_lambda)
         returns = (advantages + rollout.values[:-1]).flatten()
         n_envs = rollout.actions.shape[1]
+        parts = parts_here(self.parts, ranks.size, n_envs)
         obs = rollout.obs[:-1].flatten(0, 1)
         actions, log_probs, values = (x.flatten() for x in (rollout.actions, rollout.log_probs, rollout.values[:-1]))
         for epoch in range(self.n_epochs):
-            indices: list[Tensor | None] = [None] if self.per_epoch == 1 else self._indices(shuffle(epoch), n_envs)
+            indices: list[Tensor | None] = [None]  # all there is, as it lies
+            if self.parts > 1 or self.per_epoch > 1:
+                in_order = torch.arange(len(rollout.actions)).unsqueeze(1)
+                indices = self._indices(in_order if self.per_epoch == 1 else shuffle(epoch), n_envs)
             chosen = [_take(advantages.flatten(), index) for index in indices]
             if self.normalize_advantage:
-                chosen = _normalised(chosen, ranks)
+                chosen = _normalised(chosen, parts, ranks)
             for index, advantage in zip(indices, chosen, strict=True):
                 yield Steps(
                     _take(obs, index),
@@ -61,23 +77,36 @@ class StepMinibatches:
                     _take(values, index),
                     advantage,
                     _take(returns, index),
+                    parts,
                 )
 
     def _indices(self, order: Tensor, n_envs: int) -> list[Tensor | None]:
-        """Of every minibatch. None: all there is, in whatever order, so that nothing needs to be moved."""
-        return [part.flatten() for part in (order * n_envs + torch.arange(n_envs)).tensor_split(self.per_epoch)]
+        """Of every minibatch, environment by environment."""
+        places = order * n_envs + torch.arange(n_envs)
+        return [minibatch.T.flatten() for minibatch in places.tensor_split(self.per_epoch)]
+
+
+def parts_here(parts: int, ranks: int, n_envs: int) -> int:
+    """How many whole parts a rank has, of `parts` of all environments; 1 where they do not divide."""
+    here, left = divmod(parts, ranks)
+    return here if here and not left and n_envs % here == 0 else 1
 
 
 def _take(column: Tensor, index: Tensor | None) -> Tensor:
     return column if index is None else column.index_select(0, index)
 
 
-def _normalised(minibatches: list[Tensor], ranks: Ranks) -> list[Tensor]:
+def _normalised(minibatches: list[Tensor], parts: int, ranks: Ranks) -> list[Tensor]:
     """Each with mean 0 and std 1, taken over its samples on all ranks."""
     wide = [advantages.double() for advantages in minibatches]
-    moments = torch.stack([torch.stack([torch.ones_like(x).sum(), x.sum(), x.square().sum()]) for x in wide])
-    ranks.sum(moments)
-    count, total, squares = moments.T
+    rows = [torch.stack([moments(part) for part in x.tensor_split(parts)]) for x in wide]
+    count, total, squares = ranks.total(torch.stack(rows, dim=1)).T
     means = total / count
     stds = (squares / count - means.square()).clamp(min=0).sqrt() + 1e-8
     return [((x - mean) / std).float() for x, mean, std in zip(wide, means, stds, strict=True)]
+
+
+def moments(values: Tensor) -> Tensor:
+    """Their count, sum and sum of squares, in double precision."""
+    wide = values.double()
+    return torch.stack([torch.tensor(float(wide.numel())).double(), wide.sum(), wide.square().sum()])

@@ -14,6 +14,7 @@ Algo = Literal["ppo", "a2c", "a3c", "impala"]
 Mode = Literal["sequential", "parallel", "cluster"]
 
 MAX_ENVS = 65536
+PART_SAMPLES, LEAST_PARTS = 256, 4  # of a gradient: parts of about so many samples, but not fewer parts than that
 IMPALA_UNROLL = 16  # steps of an unroll, at most, where no batch size is given
 
 ALGORITHM_LABELS = {"ppo": "PPO", "a2c": "A2C", "a3c": "A3C", "impala": "IMPALA"}
@@ -266,6 +267,17 @@ class Config(Section):
     @property
     def rollout_size(self) -> int:
         return self.num_envs * self.training.n_steps
+
+    @property
+    def gradient_parts(self) -> int:
+        """How many parts the environments are cut into, where ranks learn in lockstep. Gradients are added up part by
+        part, in an order that does not depend on how many ranks have them, so that every bit stays the same."""
+        parts = 1
+        if self.algo in ("ppo", "a2c"):
+            most = max(LEAST_PARTS, self.batch_size // PART_SAMPLES)
+            while 2 * parts <= most and self.num_envs % (2 * parts) == 0:
+                parts *= 2
+        return parts
 
     @property
     def run_name(self) -> str:

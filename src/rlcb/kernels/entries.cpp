@@ -39,10 +39,10 @@ extern "C" void convolution_forward(const int* shape, const void* x, const float
 
 extern "C" void convolution_backward(const int* shape, const void* x, const float* weight, float scale, const float* y,
                                      const float* dy, const float* more, float* dx, float* dweight, float* dbias,
-                                     int samples, int relu_before, int relu_after, int threads) {
+                                     int samples, int parts, int relu_before, int relu_after, int threads) {
   const Layer layer(shape);
   const Call call{x, weight, nullptr, nullptr, nullptr, scale, const_cast<float*>(y), samples, threads, relu_before != 0, relu_after != 0};
-  const CallBack back{dy, more, dx, dweight, dbias};
+  const CallBack back{dy, more, dx, dweight, dbias, parts};
   choose(layer, samples, [&](const auto& with) { with.backward(call, back); });
 }
 
@@ -52,8 +52,8 @@ extern "C" void stem_forward(int height, int width, const uint8_t* x, const floa
 }
 
 extern "C" void stem_backward(int height, int width, const uint8_t* x, float scale, const float* dy, const uint8_t* winner,
-                              float* dweight, float* dbias, int samples, int threads) {
-  Stem(height, width).backward(x, scale, dy, winner, dweight, dbias, samples, threads);
+                              float* dweight, float* dbias, int samples, int parts, int threads) {
+  Stem(height, width).backward(x, scale, dy, winner, dweight, dbias, samples, parts, threads);
 }
 
 extern "C" void pool_forward(int height, int width, int channels, const float* x, float* y, uint8_t* winner, int samples,

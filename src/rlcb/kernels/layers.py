@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,9 +13,45 @@ from torch.nn import functional as F
 
 from rlcb.kernels.library import kernels
 
+ALONE = 4  # fewer rows than that, and torch multiplies them in another order
 BYTE = 255  # dividing the weights by it is cheaper than dividing every pixel
 
 _held: dict[int, Tensor] | None = None  # transformed weights by the address of the weights
+
+
+_parts = 1  # see parts_apart
+
+
+@contextmanager
+def parts_apart(number: int) -> Iterator[None]:
+    """Within, a batch is so many parts of as many samples. The gradients of every part are computed by themselves and
+    then added up by `add_up`, so that they do not depend on which parts are beside it, nor on the number of threads."""
+    global _parts
+    before, _parts = _parts, number
+    try:
+        yield
+    finally:
+        _parts = before
+
+
+def keeps_parts_apart() -> bool:
+    """Torch's convolutions know nothing of parts: give them one at a time."""
+    return kernels().library is not None
+
+
+def add_up(terms: Iterable[Tensor]) -> Tensor:
+    """Neighbours, then neighbours of those, into the first of them. Whoever adds up some and leaves the rest to others,
+    as processes do, comes to the same bits."""
+    sums: list[tuple[int, Tensor]] = []  # of so many, each of fewer than the one before
+    for total in terms:
+        number = 1
+        while sums and sums[-1][0] == number:
+            total, number = sums.pop()[1].add_(total), 2 * number
+        sums.append((number, total))
+    total = sums.pop()[1]
+    while sums:
+        total = sums.pop()[1].add_(total)
+    return total
 
 
 @contextmanager
@@ -86,8 +122,20 @@ class MaxPool(nn.Module):
 
 
 class Linear(nn.Linear):
-    """And ReLU. Ours is for acting: on few rows, torch's spends much of its time on bringing the weights into order.
-    Gradients, of hundreds of rows, use torch's."""
+    """Gradients are those of parts that were added up. A row comes out the same whatever is beside it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if torch.is_grad_enabled():
+            return _apply(_Linear, x, self.weight, self.bias)
+        rows = len(x)
+        if rows < ALONE:
+            x = F.pad(x, (0, 0, 0, ALONE - rows))
+        return super().forward(x)[:rows]
+
+
+class LinearReLU(Linear):
+    """Ours is for acting: on few rows, torch's spends much of its time on bringing the weights into order. Gradients,
+    of hundreds of rows, use torch's."""
 
     def forward(self, x: Tensor) -> Tensor:
         if kernels().library is None or torch.is_grad_enabled():
@@ -113,6 +161,21 @@ def _pool_with_torch(x: Tensor) -> Tensor:
 def _apply(function: type[torch.autograd.Function], *arguments: Any) -> Tensor:
     y: Tensor = function.apply(*arguments)  # type: ignore[no-untyped-call]
     return y
+
+
+class _Linear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:  # type: ignore[override]
+        ctx.save_for_backward(x, weight)
+        ctx.parts = _parts
+        return F.linear(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # type: ignore[override]
+        x, weight = ctx.saved_tensors
+        parts = list(zip(dy.chunk(ctx.parts), x.chunk(ctx.parts), strict=True))
+        dweight = add_up([of_outputs.T @ of_inputs for of_outputs, of_inputs in parts])
+        return dy @ weight, dweight, add_up([of_outputs.sum(0) for of_outputs, _ in parts])
 
 
 class _Convolution(torch.autograd.Function):
@@ -168,6 +231,7 @@ class _PixelStem(torch.autograd.Function):
             height, width, _at(x), _at(weight), _at(bias), 1 / BYTE, _at(y), _at(winners), samples, _threads()
         )
         ctx.save_for_backward(x, weight, winners)
+        ctx.parts = _parts_of(samples)
         return y
 
     @staticmethod
@@ -176,9 +240,8 @@ class _PixelStem(torch.autograd.Function):
         samples, height, width, _ = x.shape
         dy = dy.contiguous()
         dweight, dbias = torch.empty_like(weight), weight.new_empty(len(weight))
-        _library().stem_backward(
-            height, width, _at(x), 1 / BYTE, _at(dy), _at(winners), _at(dweight), _at(dbias), samples, _threads()
-        )
+        pointers = [_at(tensor) for tensor in (dy, winners, dweight, dbias)]
+        _library().stem_backward(height, width, _at(x), 1 / BYTE, *pointers, samples, ctx.parts, _threads())
         return None, dweight, dbias
 
 
@@ -227,6 +290,7 @@ class _Call:
         self._out = [(size + 2 * padding - kernel) // stride + 1 for size in (height, width)]
         self._scale = 1 / BYTE if is_bytes else 1.0
         self._relu = (relu_before, relu_after)
+        self._parts = _parts_of(self._samples)
 
     def forward(self, x: Tensor, weight: Tensor, bias: Tensor, residual: Tensor | None = None) -> Tensor:
         y = weight.new_empty(self._samples, *self._out, len(weight))
@@ -254,7 +318,15 @@ class _Call:
         dweight, dbias = torch.empty_like(weight), weight.new_empty(len(weight))
         pointers = [_at(tensor) for tensor in (y, dy, more, dx, dweight, dbias)]
         _library().convolution_backward(
-            self._shape, _at(x), _at(weight), self._scale, *pointers, self._samples, *self._relu, _threads()
+            self._shape,
+            _at(x),
+            _at(weight),
+            self._scale,
+            *pointers,
+            self._samples,
+            self._parts,
+            *self._relu,
+            _threads(),
         )
         return dweight, dbias
 
@@ -267,6 +339,11 @@ def _library() -> ctypes.CDLL:
 
 def _at(tensor: Tensor | None) -> int | None:
     return None if tensor is None else tensor.data_ptr()
+
+
+def _parts_of(samples: int) -> int:
+    assert samples % _parts == 0
+    return _parts
 
 
 def _threads() -> int:

@@ -21,9 +21,9 @@ _POINTER, _INT, _LONG, _FLOAT = ctypes.c_void_p, ctypes.c_int, ctypes.c_long, ct
 _ARGUMENTS = {
     "convolution_filters": [_POINTER] * 2 + [_FLOAT, _POINTER],
     "convolution_forward": [_POINTER] * 4 + [_FLOAT] + [_POINTER] * 3 + [_INT] * 4,
-    "convolution_backward": [_POINTER] * 3 + [_FLOAT] + [_POINTER] * 6 + [_INT] * 4,
+    "convolution_backward": [_POINTER] * 3 + [_FLOAT] + [_POINTER] * 6 + [_INT] * 5,
     "stem_forward": [_INT] * 2 + [_POINTER] * 3 + [_FLOAT] + [_POINTER] * 2 + [_INT] * 2,
-    "stem_backward": [_INT] * 2 + [_POINTER, _FLOAT] + [_POINTER] * 4 + [_INT] * 2,
+    "stem_backward": [_INT] * 2 + [_POINTER, _FLOAT] + [_POINTER] * 4 + [_INT] * 3,
     "pool_forward": [_INT] * 3 + [_POINTER] * 3 + [_INT] * 2,
     "pool_backward": [_INT] * 3 + [_POINTER] * 3 + [_INT] * 2,
     "linear_forward": [_POINTER] * 4 + [_INT] * 4,

@@ -40,10 +40,10 @@ class Stem {
   }
 
   void backward(const uint8_t* x, float scale, const float* dy, const uint8_t* winner, float* dweight, float* dbias,
-                int samples, int threads) const {
+                int samples, int parts, int threads) const {
     constexpr int EACH = (WEIGHTS + 1) * OUT;
-    float* sums = scratch(0, threads * EACH);
-    std::memset(sums, 0, threads * EACH * sizeof(float));
+    float* sums = scratch(0, samples * EACH);  // so small that every sample has its own
+    std::memset(sums, 0, samples * EACH * sizeof(float));
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int s = 0; s < samples; s++) {
       float *pixels = scratch(1, (height + 2) * padded_row), *gradients = scratch(2, height * row);
@@ -55,13 +55,17 @@ class Stem {
         const long at = ((long)s * height / 2 + r) * row / 2;
         pool_row_back(dy + at, winner + at, width, OUT, around);
       }
-      float* mine = sums + omp_get_thread_num() * EACH;
-      for (int r = 0; r < height; r++) add_row(pixels + r * padded_row, gradients + r * row, mine);
+      for (int r = 0; r < height; r++) add_row(pixels + r * padded_row, gradients + r * row, sums + s * EACH);
     }
-    for (int t = 1; t < threads; t++)
-      for (int i = 0; i < EACH; i++) sums[i] += sums[t * EACH + i];
+    const int of_part = samples / parts;
+    for (int p = 0; p < parts; p++) {
+      float* part = sums + p * of_part * EACH;
+      add_up(part, of_part, EACH, EACH);
+      for (int i = 0; i < WEIGHTS * OUT; i++) part[i] *= scale;
+    }
+    add_up(sums, parts, EACH, of_part * EACH);
     for (int o = 0; o < OUT; o++) {
-      for (int i = 0; i < WEIGHTS; i++) dweight[o * WEIGHTS + from_torch(i)] = sums[i * OUT + o] * scale;
+      for (int i = 0; i < WEIGHTS; i++) dweight[o * WEIGHTS + from_torch(i)] = sums[i * OUT + o];
       dbias[o] = sums[WEIGHTS * OUT + o];
     }
   }

@@ -28,6 +28,7 @@ struct Call {
 struct CallBack {
   const float *dy, *more;  // more: added to dx, where given
   float *dx, *dweight, *dbias;
+  int parts;  // as many samples each; the gradients of every part are computed by themselves, then added up
 };
 
 template <int P, int R> class Winograd {
@@ -97,20 +98,31 @@ template <int P, int R> class Winograd {
   void backward(const Call& call, const CallBack& back) const {
     float* filters = scratch(0, filters_size());
     if (back.dx) transform_filters<true>(call.weight, call.scale, filters);
-    const int threads = std::max(1, std::min(call.threads, groups));
-    const long each = POINTS * u_step + l.outputs;  // gradients of filters and bias, summed up by every thread
-    float* sums = scratch(4, threads * each);
-    std::memset(sums, 0, threads * each * sizeof(float));
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (int g = 0; g < groups; g++) {
-      float* mine = sums + omp_get_thread_num() * each;
-      const int first = g * group, last = std::min(call.samples, first + group);
-      group_backward(call, back, filters, mine, mine + POINTS * u_step, first, last);
+    const int of_part = call.samples / back.parts, groups_of_part = (of_part + group - 1) / group;
+    // Where there are more threads than parts, several share one.
+    const int sharing = std::max(1, std::min((call.threads + back.parts - 1) / back.parts, groups_of_part));
+    const long each = POINTS * u_step + l.outputs, result = l.outputs * (l.filter_size() + 1);  // filters and bias
+    float *sums = scratch(4, back.parts * sharing * each), *results = scratch(5, back.parts * result);
+#pragma omp parallel for num_threads(call.threads) schedule(static)
+    for (int s = 0; s < back.parts * sharing; s++) {
+      float* mine = sums + s * each;
+      std::memset(mine, 0, each * sizeof(float));
+      const int begin = s / sharing * of_part, end = begin + of_part, share = s % sharing;
+      for (int g = share * groups_of_part / sharing; g < (share + 1) * groups_of_part / sharing; g++) {
+        const int first = begin + g * group, last = std::min(end, first + group);
+        group_backward(call, back, filters, mine, mine + POINTS * u_step, first, last);
+      }
     }
-    for (int t = 1; t < threads; t++)
-      for (long i = 0; i < each; i++) sums[i] += sums[t * each + i];
-    filters_back(sums, call.scale, back.dweight);
-    std::memcpy(back.dbias, sums + POINTS * u_step, l.outputs * sizeof(float));
+#pragma omp parallel for num_threads(call.threads) schedule(static)
+    for (int p = 0; p < back.parts; p++) {
+      float *part = sums + p * sharing * each, *gradients = results + p * result;
+      add_up(part, sharing, each, each);
+      filters_back(part, call.scale, gradients);
+      std::memcpy(gradients + result - l.outputs, part + POINTS * u_step, l.outputs * sizeof(float));
+    }
+    add_up(results, back.parts, result, result);
+    std::memcpy(back.dweight, results, (result - l.outputs) * sizeof(float));
+    std::memcpy(back.dbias, results + result - l.outputs, l.outputs * sizeof(float));
   }
 
  private:

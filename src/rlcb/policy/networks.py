@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from rlcb.kernels import Convolution, Linear, MaxPool, PixelStem, Residual
+from rlcb.kernels import Convolution, LinearReLU, MaxPool, PixelStem, Residual
 
 
 def nature(height: int, width: int, channels: int) -> tuple[nn.Module, int]:
@@ -33,7 +33,7 @@ def impala(height: int, width: int, channels: int) -> tuple[nn.Module, int]:
 def _with_linear(convolutions: nn.Sequential, shape: tuple[int, int, int], features: int) -> nn.Sequential:
     with torch.no_grad():
         flat = convolutions(torch.zeros(1, *shape, dtype=torch.uint8)).shape[1]
-    return nn.Sequential(*convolutions, Linear(flat, features))
+    return nn.Sequential(*convolutions, LinearReLU(flat, features))
 
 
 NETWORKS: dict[str, Callable[[int, int, int], tuple[nn.Module, int]]] = {"nature": nature, "impala": impala}

@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+from rlcb.kernels import Linear
 from rlcb.policy.networks import NETWORKS
 
 
@@ -16,9 +17,12 @@ class Policy(nn.Module):
     def __init__(self, arch: str, obs_shape: tuple[int, int, int], n_actions: int, seed: int = 0) -> None:
         super().__init__()
         self.trunk, features = NETWORKS[arch](*obs_shape)
-        self.actor = nn.Linear(features, n_actions)
-        self.critic = nn.Linear(features, 1)
+        self.actor = Linear(features, n_actions)
+        self.critic = Linear(features, 1)
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # with more, other bits come out
         self._initialise(torch.Generator().manual_seed(seed))
+        torch.set_num_threads(threads)
 
     def _initialise(self, generator: torch.Generator) -> None:
         gains: dict[nn.Module, float] = {self.actor: 0.01, self.critic: 1.0}

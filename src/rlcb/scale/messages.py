@@ -29,7 +29,7 @@ class Message(NamedTuple):
         return large and config.num_nodes == 1 and config.num_ranks <= MOST_SHARING
 
 
-MOMENTS = Message(3, 8, 1)  # of discounted returns
+MOMENTS = 3  # count, sum, sum of squares
 
 
 def all_reduces(config: Config, parameters: int, optimizer_tensors: int) -> list[Message]:
@@ -42,11 +42,13 @@ def all_reduces(config: Config, parameters: int, optimizer_tensors: int) -> list
 def _lockstep(config: Config, parameters: int, optimizer_tensors: int) -> list[Message]:
     training = config.training
     minibatches = config.rollout_size // config.batch_size
-    said = [MOMENTS] if training.reward_scaling else []
+    parts, ranks = config.gradient_parts, config.num_ranks
+    rows = parts if parts % ranks == 0 else ranks  # everybody's, each with its own place
+    said = [Message(rows * MOMENTS, 8, 1)] if training.reward_scaling else []
     if config.sync == "average":
         return [*said, _averages(config, parameters, 1 + optimizer_tensors)]
     if training.normalize_advantage:
-        said.append(Message(3 * minibatches, 8, training.n_epochs))
+        said.append(Message(rows * MOMENTS * minibatches, 8, training.n_epochs))
     said.append(_gradients(config, parameters, training.n_epochs * minibatches))
     return [*said, Message(METRICS[config.algo], 4, 1)]
 
@@ -54,7 +56,7 @@ def _lockstep(config: Config, parameters: int, optimizer_tensors: int) -> list[M
 def _learners(config: Config, parameters: int, optimizer_tensors: int) -> list[Message]:
     training = config.training
     batches = config.rollout_size // config.batch_size
-    said = [MOMENTS] if training.reward_scaling else []
+    said = [Message(MOMENTS, 8, 1)] if training.reward_scaling else []
     said.append(_gradients(config, parameters, batches * training.n_epochs))
     return [*said, Message(METRICS[config.algo], 4, 1)]
 

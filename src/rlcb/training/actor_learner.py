@@ -201,7 +201,7 @@ def act(pipe: Any, config: Config, part: slice, life: int, weights: SharedWeight
         if weights.version != version:
             version = weights.copy_to(mine)
         episodes = collector.collect(slots[slot], bootstrap=False)
-        moments = returns.moments(slots[slot]) if returns else None
+        moments = returns.moments(slots[slot])[0] if returns else None
         phases.mark("other")
         send(pipe, Filled(slot, version, episodes, moments, phases.take()))
 

@@ -241,7 +241,7 @@ class Worker:
         self._learner.parameters.copy_(common.weights)
         episodes = self._collector.collect(rollout)
         if self._scale:
-            common.reward_moments[self._row] += self._returns.moments(rollout)
+            common.reward_moments[self._row] += self._returns.moments(rollout)[0]
             self._scale.moments = common.reward_moments.sum(0)
             self._scale.apply(rollout.rewards)
         self._phases.mark("other")

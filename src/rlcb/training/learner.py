@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from rlcb.algorithms import Algorithm, Batch, Rollout, Shuffle
 from rlcb.algorithms.metrics import explained_variance
 from rlcb.errors import TrainingFailed
+from rlcb.kernels import add_up, keeps_parts_apart, parts_apart
 from rlcb.policy import Policy
 from rlcb.training.flat import FlatParameters
 from rlcb.training.ranks import Ranks
@@ -83,14 +84,10 @@ class Learner:
 
     def _gradient(self, batch: Batch, weight: float) -> dict[str, Tensor]:
         """Leave the mean gradient over all samples of all ranks in place; return this rank's metrics."""
-        self._flat.message.zero_()
         metrics: dict[str, Tensor] = {}
-        for part, share in batch.split(self._micro_batch_size):
-            loss, parts = self._algorithm.loss(self._policy, part)
-            (loss * (share * weight)).backward()  # type: ignore[no-untyped-call]
-            for name, value in {"loss": loss.detach(), **parts}.items():
-                value = value.detach() * share
-                metrics[name] = metrics[name] + value if name in metrics else value
+        gradient = add_up(self._gradients(batch, weight, metrics))
+        if gradient is not self._flat.message:
+            self._flat.message.copy_(gradient)
         self._flat.extra[0] = metrics["loss"] * weight
         self._flat.extra[1] = metrics.get("approx_kl", 0.0) * weight
         self._flat.extra[2] = weight
@@ -99,6 +96,20 @@ class Learner:
         if mean_weight != 1.0:  # some ranks brought fewer samples than were due
             self._flat.message /= mean_weight
         return metrics
+
+    def _gradients(self, batch: Batch, weight: float, metrics: dict[str, Tensor]) -> Iterator[Tensor]:
+        """Of pieces that fit into memory; adds to their metrics."""
+        size = self._micro_batch_size if keeps_parts_apart() else min(self._micro_batch_size, len(batch) // batch.parts)
+        pieces = batch.split(size)
+        for piece, share in pieces:
+            self._flat.message.zero_()
+            with parts_apart(piece.parts):
+                loss, of_piece = self._algorithm.loss(self._policy, piece)
+                (loss * (share * weight)).backward()  # type: ignore[no-untyped-call]
+            for name, value in {"loss": loss.detach(), **of_piece}.items():
+                value = value.detach() * share
+                metrics[name] = metrics[name] + value if name in metrics else value
+            yield self._flat.message if len(pieces) == 1 else self._flat.message.clone()
 
     def _enough(self) -> bool:
         """Has the policy moved further than it should, before this step?"""

@@ -35,7 +35,6 @@ class Ranks(Reduction, Protocol):
     """What algorithms ask of the others, and who we are among them."""
 
     index: int
-    size: int
 
     def count(self, more: int) -> int:
         """Add to a number that all ranks share; return it. Nobody waits."""
@@ -48,6 +47,9 @@ class Alone:
 
     def sum(self, values: Tensor) -> None:
         pass
+
+    def total(self, rows: Tensor) -> Tensor:
+        return rows.sum(0)
 
     def mean(self, values: Tensor, wide: bool = False) -> None:
         pass
@@ -100,6 +102,13 @@ class Together:
             else:
                 dist.all_reduce(values, group=self._group)
         self._exchanges.append(perf_counter() - begin)
+
+    def total(self, rows: Tensor) -> Tensor:
+        """To add up zeros changes no bit, in whatever order."""
+        everybodys = torch.zeros(self.size, *rows.shape, dtype=rows.dtype)
+        everybodys[self.index] = rows
+        self.sum(everybodys)
+        return everybodys.flatten(0, 1).sum(0)
 
     def _shared_sum(self, values: Tensor) -> SharedSum | None:
         """None: they go through gloo."""

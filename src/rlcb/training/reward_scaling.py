@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rlcb.algorithms import Rollout
+from rlcb.algorithms import Rollout, moments
 
 LIMIT = 10.0  # of a scaled reward
 
@@ -17,15 +17,16 @@ class DiscountedReturns:
         self._gamma = gamma
         self.returns = torch.zeros(n_envs, dtype=torch.float64)
 
-    def moments(self, rollout: Rollout) -> Tensor:
-        """Count, sum and sum of squares of the returns during the rollout."""
+    def moments(self, rollout: Rollout, parts: int = 1) -> Tensor:
+        """Count, sum and sum of squares of the returns during the rollout, of so many parts of the environments:
+        [parts, 3]."""
         rewards, going_on = rollout.rewards.double(), (~rollout.dones).double()
         returns = torch.empty_like(rewards)
         for t in range(len(rewards)):
             returns[t] = self.returns = self._gamma * self.returns + rewards[t]
             # The reward of the last step still counts; the next episode starts from nothing.
             self.returns = self.returns * going_on[t]
-        return torch.stack([torch.tensor(float(returns.numel())).double(), returns.sum(), returns.square().sum()])
+        return torch.stack([moments(part.contiguous()) for part in returns.tensor_split(parts, dim=1)])
 
 
 class RewardScale:

@@ -10,12 +10,14 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from rlcb.kernels import add_up
+
 TURNS = 2
 
 
 class SharedSum:
     """For float32 tensors of one length. Every rank has a row for its values in either turn, and adds up those of all,
-    always in the order of ranks: all have the same sum to the bit.
+    always in the same order: all have the same sum to the bit.
 
     With two turns one barrier for every sum is enough. Who writes its row of a turn again has passed the barrier of the
     other turn meanwhile, and nobody came there before having read all rows of this one.
@@ -32,8 +34,8 @@ class SharedSum:
         rows[self._rank].copy_(total)
         dist.barrier(self._group)
         torch.add(rows[0], rows[1], out=total)
-        for theirs in rows[2:]:
-            total += theirs
+        pairs = (one + other for one, other in zip(rows[2::2], rows[3::2], strict=False))
+        add_up([total, *pairs, *rows[len(rows) // 2 * 2 :]])
         self._turn = (self._turn + 1) % TURNS
 
 
