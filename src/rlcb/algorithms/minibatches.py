@@ -8,7 +8,7 @@ the parts are added up as a tree (rlcb.kernels.add_up). A rank has one or more w
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -37,9 +37,12 @@ class Steps:
         pieces = 1
         while len(self) > size * pieces:
             pieces *= 2
-        columns = [column.tensor_split(pieces) for name, column in vars(self).items() if name != "parts"]
+        columns = {name: column.tensor_split(pieces) for name, column in vars(self).items() if name != "parts"}
         parts = max(1, self.parts // pieces)
-        return [(Steps(*piece, parts=parts), len(piece[0]) / len(self)) for piece in zip(*columns, strict=True)]
+        split = (
+            replace(self, parts=parts, **{name: column[n] for name, column in columns.items()}) for n in range(pieces)
+        )
+        return [(piece, len(piece) / len(self)) for piece in split]
 
 
 @dataclass(frozen=True)
