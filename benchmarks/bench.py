@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import shlex
-import signal
 import subprocess
 import sys
 import tempfile
@@ -16,7 +15,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measurement import ROOT, MeasurementFailed, measure
+from benchmarks.measurement import ROOT, MeasurementFailed, end_when_told, measure
 from benchmarks.peer_venv import peer_python
 from benchmarks.sides import TABLES, Side, sides_of
 from benchmarks.table import Round, report, verdicts
@@ -33,7 +32,7 @@ def main() -> int:
     load = os.getloadavg()[0]
     if load > BUSY:
         print(f"Warning: this machine is busy (load {load:.1f}); figures will be too low")
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    end_when_told()
     # The same cores for all; what is started from here inherits them.
     os.sched_setaffinity(0, sorted(usable_cpus())[: args.cores])
     threads = choose_threads(None).number

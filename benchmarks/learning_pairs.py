@@ -30,9 +30,11 @@ SMOOTHING = 0.95
 HOW = """\
 Rewards of evaluation on training levels. Where there are three runs of both, the noise is
 half the 95% interval of the difference of their means (Welch's, over runs). Where there are fewer, it is twice the
-standard error of the difference, which knows of the episodes only; runs differ by more. PPO and A2C in several
-processes are the very experiment that they are in one, but for the rounding of sums, which learning amplifies until the
-two are as different as two seeds."""
+standard error of the difference, which knows of the episodes only; runs differ by more."""
+SAME = """\
+PPO and A2C in several processes are the very run that they are in one, as far as both have come in their time. Updates
+of the same seed in which rewards, lengths of episodes and the norm of gradients are the same to the last digit:"""
+EXACT = ("timesteps", "rollout/ep_reward_mean", "rollout/ep_length_mean", "train/grad_norm")
 
 
 def main() -> None:
@@ -60,7 +62,11 @@ def main() -> None:
         "| --- | --- | --- | --- | --- | --- | --- |",
         *(_row(groups, *pair) for pair in AGAINST),
         "",
-        "Every run, in the order of seeds:",
+        SAME,
+        "",
+        *(_same(groups, *pair) for pair in AGAINST[:2]),
+        "",
+        "Rewards of every run, in the order of seeds:",
         "",
         *(f"- {group.label}: {', '.join(f'{score:.2f}' for score in _scores(group))}" for group in groups),
     ]
@@ -90,6 +96,18 @@ def _row(groups: list[Group], first: str, second: str) -> str:
         f"| {first}, {second} | {runs} | {before:.2f} | {after:.2f} | {after - before:+.2f} | {_noise(*pair)} | "
         f"{speed:.2f}x |"
     )
+
+
+def _same(groups: list[Group], first: str, second: str) -> str:
+    by_label = {group.label: group for group in groups}
+    found = []
+    for one in by_label[first].runs:
+        for other in by_label[second].runs:
+            if one.setting("env.seed") == other.setting("env.seed"):
+                both = list(zip(one.history, other.history, strict=False))
+                same = sum(all(a.get(name) == b.get(name) for name in EXACT) for a, b in both)
+                found.append(f"{same:,} of {len(both):,}")
+    return f"- {first}, {second}: {', '.join(found)}"
 
 
 def _scores(group: Group) -> Floats:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
+from types import FrameType
 from typing import IO, Any
 
 import psutil
@@ -27,6 +28,17 @@ DISTURBED = 0.1  # cores in use elsewhere that make a measurement doubtful
 
 class MeasurementFailed(Exception):
     pass
+
+
+def end_when_told() -> None:
+    """SIGTERM ends this process as an exception does, which clears away what was started; only once, since a second one
+    must not interrupt that."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_IGN)
+        sys.exit(128 + number)
+
+    signal.signal(signal.SIGTERM, end)
 
 
 def measure(command: list[str], label: str, time_limit: float) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any, TypeVar
 
-from benchmarks.measurement import ROOT, cpu_seconds
+from benchmarks.measurement import ROOT, cpu_seconds, end_when_told
 from benchmarks.ours import flags, result
 from rlcb.config import Config, Override, load_config
 from rlcb.cpu.machine import machine
@@ -134,6 +134,7 @@ def main() -> int:
     if not can_make_hosts():
         print(f"error: {WHY_NOT}", file=sys.stderr)
         return 1
+    end_when_told()
     file = args.output / "scale_check.json"
     found: Found = json.loads(file.read_text())["rows"] if args.add and file.exists() else {}
     rows = [row for row in ROWS if args.only in row.label]

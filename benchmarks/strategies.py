@@ -10,7 +10,6 @@ import argparse
 import json
 import os
 import shlex
-import signal
 import subprocess
 import sys
 import tempfile
@@ -18,10 +17,9 @@ from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from time import perf_counter
-from types import FrameType
 from typing import Any
 
-from benchmarks.measurement import ROOT
+from benchmarks.measurement import ROOT, end_when_told
 from benchmarks.ours import flags, settings
 from benchmarks.strategies_table import report
 from benchmarks.workloads import Workload, choose
@@ -67,7 +65,7 @@ def main() -> int:
         return 2
     if (load := os.getloadavg()[0]) > BUSY:
         print(f"Warning: this machine is busy (load {load:.1f}); figures will be too low")
-    signal.signal(signal.SIGTERM, _end)
+    end_when_told()
     workload = choose("nature", None, args.quick)
     output = args.output or (None if args.quick else ROOT / "docs" / "results")
     results = Results(output / "cluster_strategies.json" if output else None, workload, args.add)
@@ -94,12 +92,6 @@ def main() -> int:
         )
     print("\n" + report(results.facts, STRATEGIES, NETWORKS))
     return 0
-
-
-def _end(number: int, frame: FrameType | None) -> None:
-    """Only once: a second signal must not stop us from clearing the hosts away."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    sys.exit(128 + number)
 
 
 def _arguments() -> argparse.Namespace:

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-import torch
 
 from rlcb.runs.checkpoint import load_checkpoint
-from tests.conftest import ROOT
+from tests.conftest import ROOT, assert_equal
 from tests.parallel.conftest import TINY_FLAGS, records, train
 
 pytestmark = pytest.mark.cluster
@@ -62,8 +61,7 @@ def test_it_is_the_same_experiment(started: tuple[Path, str], tmp_path: Path) ->
     assert one.returncode == 0, one.stderr
     mine = load_checkpoint(folder / "run/checkpoints/ppo_cluster_final.pt")["execution"]["model"]
     theirs = load_checkpoint(tmp_path / "one/checkpoints/ppo_parallel_final.pt")["execution"]["model"]
-    for name, weights in theirs.items():
-        torch.testing.assert_close(mine[name], weights)
+    assert_equal(mine, theirs)
 
 
 def test_a_run_that_is_there_is_refused_and_can_be_resumed(started: tuple[Path, str]) -> None:

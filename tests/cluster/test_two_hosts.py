@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
 from rlcb.runs.checkpoint import load_checkpoint
 from tests.cluster.hosts import WHY_NOT, Host, can_make_hosts, two_hosts
 from tests.cluster.training import PPO, SIZES, START_SECONDS, ended, logs, records, start, summary, updates, wait_for
+from tests.conftest import assert_equal
 
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(not can_make_hosts(), reason=WHY_NOT)]
 
@@ -56,8 +56,10 @@ def test_a3c_goes_on_with_another_number_of_hosts(hosts: list[Host], tmp_path: P
         assert steps <= summary(tmp_path)["total_timesteps"] < steps + 256
 
 
-def test_it_is_the_experiment_of_one_machine(hosts: list[Host], tmp_path: Path) -> None:
-    words = [*PPO, "--total-timesteps", "640"]
+@pytest.mark.parametrize("workers", ["2", "4"])
+def test_it_is_the_experiment_of_one_machine(workers: str, hosts: list[Host], tmp_path: Path) -> None:
+    """Bit for bit."""
+    words = [*PPO, "--total-timesteps", "640", "--num-workers", workers]
     agents = start(hosts, tmp_path, *words)
     assert ended(agents, tmp_path) == [0, 0], logs(tmp_path)
     alone = tmp_path / "alone"
@@ -66,9 +68,7 @@ def test_it_is_the_experiment_of_one_machine(hosts: list[Host], tmp_path: Path) 
     assert ended([one], alone) == [0], logs(alone)
     far = load_checkpoint(tmp_path / "run/checkpoints/ppo_cluster_final.pt")["execution"]
     near = load_checkpoint(alone / "run/checkpoints/ppo_parallel_final.pt")["execution"]
-    assert all(torch.equal(a, b) for a, b in zip(far["envs"]["games"], near["envs"]["games"], strict=True))
-    for name, weights in near["model"].items():
-        torch.testing.assert_close(far["model"][name], weights)
+    assert_equal(far, near)
     memory = [summary(folder)["peak_memory_gb"] for folder in (tmp_path, alone)]
     assert memory[0] > memory[1], "memory of the second host is counted: it shares nothing with the first"
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from rlcb.cpu.phases import Phases
 from rlcb.errors import PeerLost
-from rlcb.training.ranks import GLOOS_THREAD, SMALL, STORE_FILE, Together
+from rlcb.training.ranks import GLOOS_THREAD, SMALL, STORE_FILE, Alone, Together
 
 LENGTH = 100_003  # which no number of ranks divides
 SUMS = 150
@@ -105,35 +105,88 @@ def test_the_rest_goes_through_gloo(tmp_path: Path) -> None:
     spawn(add_up_otherwise, args=(str(tmp_path),), nprocs=2)
 
 
-def lose_one(index: int, folder: str, how: signal.Signals, heard: Any) -> None:
-    """The last of three goes after a few sums."""
-    with together(index, 3, folder, local=3, timeout=TIMEOUT) as ranks:
+def add_up_on_two_machines(index: int, folder: str, compress: bool) -> None:
+    lateness = random.Random(index)
+    with together(index, 4, folder, local=2, compress=compress) as ranks:
+        for turn in range(SUMS // 5):
+            mine = values(index, turn)
+            if lateness.random() < 0.3:
+                time.sleep(lateness.random() * 0.005)
+            ranks.mean(mine)
+            if compress:  # on the way from one machine to the other, and not within
+                first, second = ((values(r, turn) + values(r + 1, turn)) / 4 for r in (0, 2))
+                assert torch.equal(mine, (first.half() + second.half()).float()), f"rank {index}, mean {turn}"
+            else:
+                assert torch.equal(mine, expected(4, turn) / 4), f"rank {index}, mean {turn}"
+        assert shared_memory() == {"/memfd:rlcb-sum (deleted)"}
+        for few in (values(index, 0, 7), values(index, 0, 7).double()):
+            ranks.sum(few)
+            torch.testing.assert_close(few, expected(4, 0, 7).to(few.dtype))
+        assert ranks.gather(f"from {index}") == ([f"from {rank}" for rank in range(4)] if index == 0 else [])
+        if index == 0:
+            ranks.tell(3.0, 0.5)
+        else:
+            assert ranks.told(2) == [3.0, 0.5]
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_machines_add_up_their_own_before_they_talk(compress: bool, tmp_path: Path) -> None:
+    spawn(add_up_on_two_machines, args=(str(tmp_path), compress), nprocs=4)
+
+
+def add_up_on_unequal_machines(index: int, folder: str) -> None:
+    with together(index, 3, folder, local=1 if index == 0 else 2) as ranks:
+        mine = values(index, 0)
+        ranks.sum(mine)
+        torch.testing.assert_close(mine, expected(3, 0))
+        assert shared_memory() == set()
+
+
+def test_machines_with_different_numbers_of_ranks(tmp_path: Path) -> None:
+    spawn(add_up_on_unequal_machines, args=(str(tmp_path),), nprocs=3)
+
+
+def add_up_rows(index: int, folder: str) -> None:
+    rows = torch.randn(8, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    with together(index, 4, folder, local=4) as ranks:
+        assert torch.equal(ranks.total(rows[2 * index : 2 * index + 2]), Alone().total(rows))
+
+
+def test_a_total_does_not_depend_on_who_has_which_rows(tmp_path: Path) -> None:
+    spawn(add_up_rows, args=(str(tmp_path),), nprocs=4)
+
+
+def lose_one(index: int, folder: str, how: signal.Signals, lost: int, local: int, heard: Any) -> None:
+    """After a few sums. All take part in sums of their machine; the first of each talks to others."""
+    with together(index, 4, folder, local=local, timeout=TIMEOUT) as ranks:
         for turn in range(3):
             ranks.sum(values(index, turn))
-        if index == 2:
+        if index == lost:
             os.kill(os.getpid(), how)
         begin = time.monotonic()
         try:
             ranks.sum(values(index, 3))
         except PeerLost:
             heard.put((index, time.monotonic() - begin))
-        time.sleep(TIMEOUT)  # a connection that we close would be news to the other
+        time.sleep(TIMEOUT)  # a connection that we close would be news to the others
 
 
+@pytest.mark.parametrize(("lost", "local"), [(3, 4), (3, 2), (2, 2)], ids=["one machine", "two", "first of the second"])
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
-def test_who_is_killed_or_frozen_is_lost_in_time(how: signal.Signals, tmp_path: Path) -> None:
+def test_who_is_killed_or_frozen_is_lost_in_time(how: signal.Signals, lost: int, local: int, tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     heard = context.Queue()
-    ranks = [context.Process(target=lose_one, args=(index, str(tmp_path), how, heard)) for index in range(3)]
+    arguments = (str(tmp_path), how, lost, local, heard)
+    ranks = [context.Process(target=lose_one, args=(index, *arguments)) for index in range(4)]
     for rank in ranks:
         rank.start()
     try:
-        found = dict(heard.get(timeout=60) for _ in range(2))
+        found = dict(heard.get(timeout=60) for _ in range(3))
     finally:
         for rank in ranks:
             rank.kill()
             rank.join(30)
-    assert set(found) == {0, 1}
+    assert set(found) == {0, 1, 2, 3} - {lost}
     assert all(seconds < TIMEOUT + 2 for seconds in found.values()), found
 
 

@@ -74,9 +74,19 @@ class Costs(Measured):
     def shared_sum(self, ranks: int, size: int, turns: float = 1.0) -> float:
         """Of so many bytes over the ranks of one machine. They meet once, which takes a message both ways for every
         doubling of their number; each writes its own bytes and reads everybody's. `turns`: processes per core."""
-        meet = min(self.smallest_exchange, self.shared_exchange)
-        copy = (self.shared_exchange - meet) / (4 * self.parameters * (1 + 2))  # one byte, by one of two
-        return ceil(log2(ranks)) * meet + size * (1 + ranks) * copy * turns
+        return self._meet(ranks) + size * (1 + ranks) * self._copy * turns
+
+    def hand_round(self, ranks: int, size: int, turns: float = 1.0) -> float:
+        """What the first rank of a machine got from others: it writes, they meet, and the rest read."""
+        return self._meet(ranks) + size * 2 * self._copy * turns
+
+    def _meet(self, ranks: int) -> float:
+        return ceil(log2(ranks)) * min(self.smallest_exchange, self.shared_exchange)
+
+    @property
+    def _copy(self) -> float:
+        """Of one byte, by one of two that share their memory: each writes its own and reads both."""
+        return (self.shared_exchange - self._meet(2)) / (4 * self.parameters * (1 + 2))
 
     def slowest_of(self, processes: int, load: float = 1.0) -> float:
         """How many times the mean the slowest of so many takes, on average: each is drawn from what was measured, so

@@ -24,9 +24,11 @@ class Message(NamedTuple):
         return self.elements * self.element_bytes
 
     def shares_memory(self, config: Config) -> bool:
-        """Or does it go through gloo? Between machines it does, and so does what is compressed."""
-        large = self.element_bytes == 4 and self.elements > SMALL
-        return large and config.num_nodes == 1 and config.num_ranks <= MOST_SHARING
+        """Among the ranks of a node. Or does all of it go through gloo? On one machine, what is small or compressed
+        does."""
+        if config.num_nodes > 1:
+            return config.num_ranks > config.num_nodes
+        return self.element_bytes == 4 and self.elements > SMALL and 1 < config.num_ranks <= MOST_SHARING
 
 
 MOMENTS = 3  # count, sum, sum of squares

@@ -9,6 +9,7 @@ from rlcb.scale.costs import Costs
 from rlcb.scale.messages import all_reduces
 from rlcb.scale.network import Link, Ring, wire
 
+FLOAT_BYTES = 4
 AHEAD = 2  # rollouts that an A3C worker has to do while its node talks to others
 RECORDED, RECORDED_OF_EACH = 30, 6  # numbers about an update, and about each of its processes
 
@@ -159,9 +160,13 @@ def _exchange(config: Config, costs: Costs, machines: Machines, turns: float) ->
         return 0.0
     summed = 0.0
     for message in all_reduces(config, costs.parameters, costs.optimizer_tensors):
-        if message.shares_memory(config):
-            seconds = costs.shared_sum(ring.size, message.size, turns)
-        else:
-            seconds = ring.all_reduce(message.elements, message.element_bytes)
+        over_network = ring
+        seconds = 0.0
+        if message.shares_memory(config):  # the first rank of every node talks for all of it
+            here, size = ring.ranks_per_node, max(FLOAT_BYTES, message.element_bytes) * message.elements
+            over_network = replace(ring, ranks_per_node=1)
+            seconds = costs.shared_sum(here, size, turns)
+            seconds += costs.hand_round(here, size, turns) if ring.nodes > 1 else 0.0
+        seconds += over_network.all_reduce(message.elements, message.element_bytes)
         summed += message.per_update * seconds
     return summed + ring.tell() + ring.gather(costs.report_bytes)

@@ -41,25 +41,28 @@ class Ring:
     def size(self) -> int:
         return self.nodes * self.ranks_per_node
 
-    @property
-    def slowest(self) -> Link:
-        return self.between if self.nodes > 1 else self.here
-
     def all_reduce(self, elements: int, element_bytes: int) -> float:
         """Seconds from the moment that all ranks are there."""
         return _all_reduce(self, elements, element_bytes) if self.size > 1 else 0.0
 
+    @property
+    def levels(self) -> tuple[tuple[int, Link], ...]:
+        """How many talk over which link: the ranks of a node, and the first ranks of all nodes."""
+        return (self.ranks_per_node, self.here), (self.nodes, self.between)
+
     def tell(self) -> float:
         """A few numbers from rank 0 to all, by a tree; they wait for it."""
-        return ceil(log2(self.size)) * self.slowest.latency
+        return sum(ceil(log2(number)) * link.latency for number, link in self.levels)
 
     def gather(self, each_bytes: int) -> float:
         """To rank 0: everybody's size to everybody, around the ring, and then the things, straight."""
-        if self.size == 1:
-            return 0.0
-        sizes = (self.size - 1) * 2 * self.slowest.latency
-        through_its_wire = (self.size - self.ranks_per_node if self.nodes > 1 else self.size - 1) * each_bytes
-        return sizes + 2 * self.slowest.latency + through_its_wire * self.slowest.seconds_per_byte
+        seconds, together = 0.0, 1
+        for number, link in self.levels:
+            if number > 1:
+                sent = (number - 1) * together * each_bytes
+                seconds += number * 2 * link.latency + sent * link.seconds_per_byte
+            together = number
+        return seconds
 
 
 @cache

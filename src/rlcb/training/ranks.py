@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -27,8 +27,10 @@ START_SECONDS = 300.0
 FAILED = "failed"  # why, where a rank has found that going on makes no sense
 CLOSED = "Connection closed by peer"  # in what gloo says
 GLOOS_THREAD, LOWEST = "gloo_tcp_loop", 19
-SMALL = 10_000  # numbers that are not worth compressing, nor memory of their own
-MOST_SHARING = 16  # ranks; each reads what all have written, and beyond that gloo's ring should read less
+SMALL = 10_000  # numbers that are not worth compressing, nor, on one machine, memory of their own
+MOST_SHARING = (
+    16  # ranks of one machine; each reads what all have written, and beyond that gloo's ring should read less
+)
 
 
 class Ranks(Reduction, Protocol):
@@ -59,16 +61,16 @@ class Alone:
 
 
 class Together:
-    """The ranks that torch's launcher has started, over gloo; large tensors through shared memory where all are on one
-    machine. A rank that does not answer in time is lost."""
+    """The ranks that torch's launcher has started, over gloo, which goes from rank to rank. Those of one machine add up
+    large tensors in memory that they share. Where there are several machines, they do so with all, and the first rank
+    of each machine talks to the others for it. A rank that does not answer in time is lost."""
 
     def __init__(self, phases: Phases, timeout: float, compress: bool = False) -> None:
         """`compress`: send large tensors in half precision."""
         self.index, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         self._phases, self._compress = phases, compress
         self._exchanges: list[float] = []
-        self._share_memory = 1 < self.size <= MOST_SHARING and _one_machine(self.size)
-        self._shared_sums: dict[int, SharedSum | None] = {}  # by length
+        self._shared_sums: dict[tuple[int, torch.dtype], SharedSum | None] = {}  # by length
         # The first to arrive waits for the others to have imported everything; after that, nobody is late.
         with self._peers():
             self._store = _store(self.size)
@@ -80,7 +82,9 @@ class Together:
                 timeout=timedelta(seconds=START_SECONDS),
             )
             dist.barrier()
-            self._group = dist.new_group(timeout=timedelta(seconds=timeout))
+            patience = timedelta(seconds=timeout)
+            self._group = dist.new_group(timeout=patience)
+            self._here, self._firsts = self._by_machine(patience)
         _calm_gloo()
 
     def __enter__(self) -> Together:
@@ -93,14 +97,29 @@ class Together:
             self._store.set(FAILED, str(error))  # before the others notice that we are gone
         dist.destroy_process_group()
 
+    def _by_machine(self, patience: timedelta) -> tuple[Any, Any]:
+        """The ranks that share memory with this one, and the first ones of all machines, where there are several; None
+        where there is nobody to share with. Ranks are numbered machine by machine."""
+        each, *others = set(self.share(int(os.environ.get("LOCAL_WORLD_SIZE", 1))))
+        if others or each == 1 or not sys.platform.startswith("linux"):  # which has memory without a name
+            return None, None
+        if each == self.size:
+            return (self._group if each <= MOST_SHARING else None), None
+        machines = [list(range(first, first + each)) for first in range(0, self.size, each)]
+        groups = [dist.new_group(machine, timeout=patience) for machine in machines]
+        return groups[self.index // each], dist.new_group([machine[0] for machine in machines], timeout=patience)
+
     def sum(self, values: Tensor) -> None:
+        self._add_up(values, lambda total, group: dist.all_reduce(total, group=group))
+
+    def _add_up(self, values: Tensor, over_network: Callable[[Tensor, Any], Any], share: bool = True) -> None:
         begin = perf_counter()
         with self._phases.during("synchronise"), self._peers():
-            shared = self._shared_sum(values)
+            shared = self._shared_sum(values) if share else None
             if shared:
-                shared.add_up(values)
+                shared.add_up(values, (lambda total: over_network(total, self._firsts)) if self._firsts else None)
             else:
-                dist.all_reduce(values, group=self._group)
+                over_network(values, self._group)
         self._exchanges.append(perf_counter() - begin)
 
     def total(self, rows: Tensor) -> Tensor:
@@ -112,23 +131,29 @@ class Together:
 
     def _shared_sum(self, values: Tensor) -> SharedSum | None:
         """None: they go through gloo."""
-        length = values.numel()
-        if not self._share_memory or values.dtype != torch.float32 or length <= SMALL:
+        kind = values.numel(), values.dtype
+        worth_it = self._firsts is not None or (values.dtype == torch.float32 and values.numel() > SMALL)
+        if self._here is None or not worth_it:
             return None
-        if length not in self._shared_sums:
-            self._shared_sums[length] = make_shared_sum(length, self.index, self.size, self._group)
-        return self._shared_sums[length]
+        if kind not in self._shared_sums:
+            self._shared_sums[kind] = make_shared_sum(*kind, self._here, self._group)
+        return self._shared_sums[kind]
 
     def mean(self, values: Tensor, wide: bool = False) -> None:
         if self._compress and values.dtype == torch.float32 and values.numel() > SMALL:
-            # Divided before the sum, which then cannot leave the range of half precision. Where small values would
-            # become nothing, as the squares that Adam divides by, the other half precision has the range of the whole.
-            half = (values / self.size).to(torch.bfloat16 if wide else torch.float16)
-            self.sum(half)
-            values.copy_(half)
+            # On one machine everything would be shared: who asks for half precision wants to see what it does.
+            half = lambda total, group: self._mean_in_half(total, group, wide)  # noqa: E731
+            self._add_up(values, half, share=self._firsts is not None)
             return
         self.sum(values)
         values /= self.size
+
+    def _mean_in_half(self, values: Tensor, group: Any, wide: bool) -> None:
+        """Divided before the sum, which then cannot leave the range of half precision. Where small values would become
+        nothing, as the squares that Adam divides by, the other half precision has the range of the whole."""
+        half = (values / self.size).to(torch.bfloat16 if wide else torch.float16)
+        dist.all_reduce(half, group=group)
+        values.copy_(half)
 
     def count(self, more: int) -> int:
         with self._peers():
@@ -142,26 +167,36 @@ class Together:
 
     def tell(self, *numbers: float) -> None:
         """From rank 0 to all others."""
-        if self.size == 1:
-            return
-        with self._phases.during("wait"), self._peers():
-            dist.broadcast(torch.tensor(numbers, dtype=torch.float64), src=0, group=self._group)
+        self._broadcast(torch.tensor(numbers, dtype=torch.float64))
 
     def told(self, count: int) -> list[float]:
         numbers = torch.empty(count, dtype=torch.float64)
-        with self._phases.during("wait"), self._peers():
-            dist.broadcast(numbers, src=0, group=self._group)
+        self._broadcast(numbers)
         heard: list[float] = numbers.tolist()
         return heard
 
+    def _broadcast(self, numbers: Tensor) -> None:
+        with self._phases.during("wait"), self._peers():
+            for group in reversed(self._levels()):
+                dist.broadcast(numbers, group_src=0, group=group)
+
     def gather(self, thing: Any) -> list[Any]:
         """To rank 0, in the order of ranks; the others get nothing."""
-        if self.size == 1:
-            return [thing]
-        things = [None] * self.size if self.index == 0 else None
+        things = [thing]
         with self._phases.during("wait"), self._peers():
-            dist.gather_object(thing, things, dst=0, group=self._group)
-        return things or []
+            for group in self._levels():
+                of_all: list[Any] | None = [None] * dist.get_world_size(group) if dist.get_rank(group) == 0 else None
+                dist.gather_object(things, of_all, group_dst=0, group=group)
+                things = [one for theirs in of_all or [] for one in theirs]
+        return things
+
+    def _levels(self) -> list[Any]:
+        """The groups that this rank is in, on the way from it to rank 0."""
+        if self.size == 1:
+            return []
+        if self._firsts is None:
+            return [self._group]
+        return [self._here, self._firsts] if dist.get_rank(self._here) == 0 else [self._here]
 
     def share(self, thing: Any) -> list[Any]:
         """Everybody's, in the order of ranks, for everybody."""
@@ -190,11 +225,6 @@ def _calm_gloo() -> None:
         with suppress(OSError):  # some thread has just ended
             if (thread / "comm").read_text().strip() == GLOOS_THREAD:
                 os.setpriority(os.PRIO_PROCESS, int(thread.name), LOWEST)
-
-
-def _one_machine(size: int) -> bool:
-    """Has one launcher started all ranks? Memory without a name is Linux's."""
-    return sys.platform.startswith("linux") and int(os.environ.get("LOCAL_WORLD_SIZE", 0)) == size
 
 
 def _store(size: int) -> Any:

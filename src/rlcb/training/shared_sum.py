@@ -1,8 +1,10 @@
-"""Sums over the ranks of one machine, in memory that they share: nothing passes through the kernel's network."""
+"""Sums over the ranks of one machine, in memory that they share: nothing passes through the kernel's network. Where
+there are several machines, one rank of each then talks for all of its machine."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -16,7 +18,7 @@ TURNS = 2
 
 
 class SharedSum:
-    """For float32 tensors of one length. Every rank has a row for its values in either turn, and adds up those of all,
+    """For tensors of one length. Every rank has a row for its values in either turn, and adds up those of all,
     always in the same order: all have the same sum to the bit.
 
     With two turns one barrier for every sum is enough. Who writes its row of a turn again has passed the barrier of the
@@ -28,41 +30,52 @@ class SharedSum:
         self._rows, self._rank, self._group = rows, rank, group
         self._turn = 0
 
-    def add_up(self, values: Tensor) -> None:
-        """Replace values by their sum over all ranks. Gloo's barrier also notices who is dead or frozen."""
+    def add_up(self, values: Tensor, elsewhere: Callable[[Tensor], None] | None = None) -> None:
+        """Replace values by their sum over all ranks. Gloo's barrier also notices who is dead or frozen. `elsewhere`
+        adds what other machines have; the first rank here calls it, and the others wait for what comes of it."""
         rows, total = self._rows[self._turn], values.view(-1)
+        self._turn = (self._turn + 1) % TURNS
         rows[self._rank].copy_(total)
         dist.barrier(self._group)
-        torch.add(rows[0], rows[1], out=total)
-        pairs = (one + other for one, other in zip(rows[2::2], rows[3::2], strict=False))
-        add_up([total, *pairs, *rows[len(rows) // 2 * 2 :]])
-        self._turn = (self._turn + 1) % TURNS
+        if elsewhere is None or self._rank == 0:
+            torch.add(rows[0], rows[1], out=total)
+            pairs = (one + other for one, other in zip(rows[2::2], rows[3::2], strict=False))
+            add_up([total, *pairs, *rows[len(rows) // 2 * 2 :]])
+        if elsewhere is None:
+            return
+        if self._rank == 0:
+            elsewhere(total)
+            rows[0].copy_(total)
+        dist.barrier(self._group)
+        if self._rank:
+            total.copy_(rows[0])
 
 
-def make_shared_sum(length: int, rank: int, ranks: int, group: Any) -> SharedSum | None:
-    """All ranks call it together. None for all of them where one cannot get at the memory: some containers forbid it.
+def make_shared_sum(length: int, dtype: torch.dtype, group: Any, everybody: Any) -> SharedSum | None:
+    """For the ranks of one machine, `group`. Those of all machines, `everybody`, call it together. None for all of them
+    where one cannot get at the memory: some containers forbid it.
 
     The memory has no name, so nothing is left of it whoever is killed and when.
     """
-    shape = (TURNS, ranks, length)
+    rank, shape = dist.get_rank(group), (TURNS, dist.get_world_size(group), length)
     file = os.memfd_create("rlcb-sum") if rank == 0 else None
     try:
         if file is not None:
-            os.ftruncate(file, prod(shape) * torch.float32.itemsize)
+            os.ftruncate(file, prod(shape) * dtype.itemsize)
         where = torch.tensor([os.getpid(), file or 0])
-        dist.broadcast(where, src=0, group=group)
-        memory = _mapped("/proc/{}/fd/{}".format(*where.tolist()), prod(shape))
+        dist.broadcast(where, group_src=0, group=group)
+        memory = _mapped("/proc/{}/fd/{}".format(*where.tolist()), prod(shape), dtype)
         # Until everybody has come to this, the first rank keeps the file open.
         all_have_it = torch.tensor(memory is not None, dtype=torch.int32)
-        dist.all_reduce(all_have_it, dist.ReduceOp.MIN, group=group)
+        dist.all_reduce(all_have_it, dist.ReduceOp.MIN, group=everybody)
     finally:
         if file is not None:
             os.close(file)
     return SharedSum(memory.view(shape), rank, group) if memory is not None and all_have_it else None
 
 
-def _mapped(file: str, size: int) -> Tensor | None:
+def _mapped(file: str, size: int, dtype: torch.dtype) -> Tensor | None:
     try:
-        return torch.from_file(file, shared=True, size=size, dtype=torch.float32)
+        return torch.from_file(file, shared=True, size=size, dtype=dtype)
     except RuntimeError:  # what torch makes of a file that it cannot open
         return None
