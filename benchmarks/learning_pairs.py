@@ -32,7 +32,7 @@ Rewards of evaluation on training levels. Where there are three runs of both, th
 half the 95% interval of the difference of their means (Welch's, over runs). Where there are fewer, it is twice the
 standard error of the difference, which knows of the episodes only; runs differ by more."""
 SAME = """\
-PPO and A2C in several processes are the very run that they are in one, as far as both have come in their time. Updates
+PPO and A2C in several processes should be the very run that they are in one, as far as both come in their time. Updates
 of the same seed in which rewards, lengths of episodes and the norm of gradients are the same to the last digit:"""
 EXACT = ("timesteps", "rollout/ep_reward_mean", "rollout/ep_length_mean", "train/grad_norm")
 

@@ -134,6 +134,25 @@ def test_machines_add_up_their_own_before_they_talk(compress: bool, tmp_path: Pa
     spawn(add_up_on_two_machines, args=(str(tmp_path), compress), nprocs=4)
 
 
+def add_up_without_memory(index: int, folder: str, compress: bool) -> None:
+    """On three machines, one rank of which cannot open anything."""
+    with together(index, 6, folder, local=2, compress=compress) as ranks:
+        mine, limits = values(index, 0), resource.getrlimit(resource.RLIMIT_NOFILE)
+        if index == 3:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+        ranks.mean(mine)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        exact = torch.stack([values(rank, 0) for rank in range(6)]).mean(0)
+        torch.testing.assert_close(mine, exact, rtol=0, atol=1e-2 if compress else 1e-6)
+        assert shared_memory() == set()
+        assert ranks.gather(index) == (list(range(6)) if index == 0 else [])
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_machines_that_cannot_share_memory(compress: bool, tmp_path: Path) -> None:
+    spawn(add_up_without_memory, args=(str(tmp_path), compress), nprocs=6)
+
+
 def add_up_on_unequal_machines(index: int, folder: str) -> None:
     with together(index, 3, folder, local=1 if index == 0 else 2) as ranks:
         mine = values(index, 0)

@@ -77,16 +77,38 @@ def test_micro_batches_change_memory_and_nothing_else(algo: str, size: int) -> N
 
 @pytest.mark.parametrize("algo", ["ppo", "a2c"])
 @pytest.mark.parametrize("arch", ["nature", "impala"])
-def test_threads_change_time_and_nothing_else(algo: str, arch: str) -> None:
+@pytest.mark.parametrize("settings", [{}, {"hardware.micro_batch_size": 16}], ids=["several parts", "one part at once"])
+def test_threads_change_time_and_nothing_else(algo: str, arch: str, settings: dict[str, Any]) -> None:
     if kernels().library is None:
         pytest.skip("torch's convolutions promise nothing")
     runs = []
     for threads in (1, 2, 4):
         torch.set_num_threads(threads)
-        runs.append(Lockstep(tiny_config(algo, {"model.arch": arch}), Alone()))
+        runs.append(Lockstep(tiny_config(algo, {"model.arch": arch, **settings}), Alone()))
         updates(runs[-1], 2)
     for run in runs[1:]:
         assert_equal(run.state(), runs[0].state())
+
+
+def test_threads_change_nothing_at_full_size() -> None:
+    """Libraries choose other ways for large matrices."""
+    if kernels().library is None:
+        pytest.skip("torch's convolutions promise nothing")
+    config = tiny_config("ppo", {"env.num_envs": 32, "training.n_steps": 64, "training.batch_size": 1024})
+    runs = []
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        runs.append(Lockstep(config, Alone()))
+        updates(runs[-1], 1)
+    assert_equal(runs[1].state(), runs[0].state())
+
+
+def test_more_pieces_than_samples_are_none_of_them_empty() -> None:
+    run = Lockstep(
+        tiny_config("ppo", {"env.num_envs": 6, "training.batch_size": 48, "hardware.micro_batch_size": 1}), Alone()
+    )
+    (report,) = updates(run, 1)
+    assert report.skipped == 0
 
 
 def test_phases_add_up() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -33,9 +34,9 @@ class Steps:
         return len(self.actions)
 
     def split(self, size: int) -> list[tuple[Steps, float]]:
-        """A power of two of them: whole parts, or as many pieces of every part."""
+        """A power of two of them: whole parts, or as many pieces of every part, where they divide."""
         pieces = 1
-        while len(self) > size * pieces:
+        while len(self) > size * pieces and len(self) >= 2 * pieces:
             pieces *= 2
         columns = {name: column.tensor_split(pieces) for name, column in vars(self).items() if name != "parts"}
         parts = max(1, self.parts // pieces)
@@ -110,6 +111,6 @@ def _normalised(minibatches: list[Tensor], parts: int, ranks: Ranks) -> list[Ten
 
 
 def moments(values: Tensor) -> Tensor:
-    """Their count, sum and sum of squares, in double precision."""
-    wide = values.double()
-    return torch.stack([torch.tensor(float(wide.numel())).double(), wide.sum(), wide.square().sum()])
+    """Their count, sum and sum of squares, in double precision. NumPy adds up on one thread, whatever their number."""
+    wide = values.double().numpy()
+    return torch.tensor([wide.size, wide.sum(), np.square(wide).sum()], dtype=torch.float64)

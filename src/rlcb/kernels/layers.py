@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from rlcb.kernels.library import kernels
 
-ALONE = 4  # fewer rows than that, and torch multiplies them in another order
+ROWS_AT_ONCE = 4  # of a matrix, by the libraries below torch
 BYTE = 255  # dividing the weights by it is cheaper than dividing every pixel
 
 _held: dict[int, Tensor] | None = None  # transformed weights by the address of the weights
@@ -127,10 +127,7 @@ class Linear(nn.Linear):
     def forward(self, x: Tensor) -> Tensor:
         if torch.is_grad_enabled():
             return _apply(_Linear, x, self.weight, self.bias)
-        rows = len(x)
-        if rows < ALONE:
-            x = F.pad(x, (0, 0, 0, ALONE - rows))
-        return super().forward(x)[:rows]
+        return _product(x, self.weight, self.bias)
 
 
 class LinearReLU(Linear):
@@ -163,19 +160,25 @@ def _apply(function: type[torch.autograd.Function], *arguments: Any) -> Tensor:
     return y
 
 
+def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """The last rows, where they are fewer than the libraries take at once, would be added up in another order."""
+    more = -len(x) % ROWS_AT_ONCE
+    return F.linear(F.pad(x, (0, 0, 0, more)), weight, bias)[:-more].clone() if more else F.linear(x, weight, bias)
+
+
 class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:  # type: ignore[override]
         ctx.save_for_backward(x, weight)
         ctx.parts = _parts
-        return F.linear(x, weight, bias)
+        return _product(x, weight, bias)
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # type: ignore[override]
         x, weight = ctx.saved_tensors
         parts = list(zip(dy.chunk(ctx.parts), x.chunk(ctx.parts), strict=True))
         dweight = add_up([of_outputs.T @ of_inputs for of_outputs, of_inputs in parts])
-        return dy @ weight, dweight, add_up([of_outputs.sum(0) for of_outputs, _ in parts])
+        return _product(dy, weight.T), dweight, add_up([of_outputs.sum(0) for of_outputs, _ in parts])
 
 
 class _Convolution(torch.autograd.Function):

@@ -2,8 +2,6 @@
 // so that the largest picture of the network never leaves the cache. With so few channels, each tap is simply added up.
 #pragma once
 
-#include <omp.h>
-
 #include "pooling.h"
 
 namespace {

@@ -3,8 +3,6 @@
 // 3 x 3 filters on 6 x 6 points need a quarter of the multiplications, 2 x 2 ones on 4 x 4 points 4 of 9.
 #pragma once
 
-#include <omp.h>
-
 #include <algorithm>
 
 #include "layer.h"
@@ -14,6 +12,8 @@
 namespace {
 
 constexpr int TILES_AT_ONCE = 48;  // so many that a product is worth it, so few that they stay in the cache
+constexpr long MOST_SHARING = 8;   // threads that work on one part of a gradient, but fewer where sums are large:
+constexpr long SHARED_FLOATS = 1 << 19;
 
 struct Call {
   const void* x;
@@ -99,9 +99,10 @@ template <int P, int R> class Winograd {
     float* filters = scratch(0, filters_size());
     if (back.dx) transform_filters<true>(call.weight, call.scale, filters);
     const int of_part = call.samples / back.parts, groups_of_part = (of_part + group - 1) / group;
-    // Where there are more threads than parts, several share one.
-    const int sharing = std::max(1, std::min((call.threads + back.parts - 1) / back.parts, groups_of_part));
     const long each = POINTS * u_step + l.outputs, result = l.outputs * (l.filter_size() + 1);  // filters and bias
+    // Threads may share a part, but how it is cut does not depend on how many there are.
+    int sharing = 1;
+    while (2 * sharing <= std::min<long>({MOST_SHARING, groups_of_part, SHARED_FLOATS / each})) sharing *= 2;
     float *sums = scratch(4, back.parts * sharing * each), *results = scratch(5, back.parts * result);
 #pragma omp parallel for num_threads(call.threads) schedule(static)
     for (int s = 0; s < back.parts * sharing; s++) {

@@ -21,8 +21,10 @@ class Policy(nn.Module):
         self.critic = Linear(features, 1)
         threads = torch.get_num_threads()
         torch.set_num_threads(1)  # with more, other bits come out
-        self._initialise(torch.Generator().manual_seed(seed))
-        torch.set_num_threads(threads)
+        try:
+            self._initialise(torch.Generator().manual_seed(seed))
+        finally:
+            torch.set_num_threads(threads)
 
     def _initialise(self, generator: torch.Generator) -> None:
         gains: dict[nn.Module, float] = {self.actor: 0.01, self.critic: 1.0}

@@ -31,7 +31,7 @@ class Lockstep:
         self._update = 0
         self.policy = make_policy(config)
         self._n_envs = self._part.stop - self._part.start
-        self._parts = parts_here(config.gradient_parts, ranks.size, self._n_envs)
+        self._gradient_parts = parts_here(config.gradient_parts, ranks.size, self._n_envs)
         self._weight = self._n_envs * ranks.size / config.num_envs  # 1 where all ranks have as many
         averages = config.sync == "average" and ranks.size > 1
         self._average_every = config.cluster.average_every if averages else None
@@ -57,7 +57,7 @@ class Lockstep:
         if self._cut:
             self._cut.finish()
         if self._scale:
-            self._scale.moments += self._ranks.total(self._returns.moments(rollout, self._parts))
+            self._scale.moments += self._ranks.total(self._returns.moments(rollout, self._gradient_parts))
             self._scale.apply(rollout.rewards)
         self._phases.mark("other")
         self._learner.learn(rollout, self._shuffle, learning_rate)

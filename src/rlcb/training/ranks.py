@@ -70,7 +70,7 @@ class Together:
         self.index, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         self._phases, self._compress = phases, compress
         self._exchanges: list[float] = []
-        self._shared_sums: dict[tuple[int, torch.dtype], SharedSum | None] = {}  # by length
+        self._shared_sums: dict[tuple[int, torch.dtype], SharedSum | None] = {}  # by length and type
         # The first to arrive waits for the others to have imported everything; after that, nobody is late.
         with self._peers():
             self._store = _store(self.size)
@@ -141,9 +141,11 @@ class Together:
 
     def mean(self, values: Tensor, wide: bool = False) -> None:
         if self._compress and values.dtype == torch.float32 and values.numel() > SMALL:
-            # On one machine everything would be shared: who asks for half precision wants to see what it does.
-            half = lambda total, group: self._mean_in_half(total, group, wide)  # noqa: E731
-            self._add_up(values, half, share=self._firsts is not None)
+            self._add_up(
+                values,
+                lambda total, group: self._mean_in_half(total, group, wide),
+                share=self._firsts is not None,  # on one machine, who asks for half precision wants to see what it does
+            )
             return
         self.sum(values)
         values /= self.size

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from itertools import chain
 from math import prod
 from typing import Any
 
@@ -18,10 +19,11 @@ TURNS = 2
 
 
 class SharedSum:
-    """For tensors of one length. Every rank has a row for its values in either turn, and adds up those of all,
-    always in the same order: all have the same sum to the bit.
+    """For tensors of one length and type. Every rank has a row for its values in either turn, and adds up those of all,
+    always in the same order: all have the same sum to the bit. Where other machines have something to add, the first
+    rank does so for all, and they read what it has left in its row.
 
-    With two turns one barrier for every sum is enough. Who writes its row of a turn again has passed the barrier of the
+    With two turns nobody has to wait before it writes. Who writes its row of a turn again has passed the barrier of the
     other turn meanwhile, and nobody came there before having read all rows of this one.
     """
 
@@ -40,7 +42,7 @@ class SharedSum:
         if elsewhere is None or self._rank == 0:
             torch.add(rows[0], rows[1], out=total)
             pairs = (one + other for one, other in zip(rows[2::2], rows[3::2], strict=False))
-            add_up([total, *pairs, *rows[len(rows) // 2 * 2 :]])
+            add_up(chain([total], pairs, rows[len(rows) // 2 * 2 :]))
         if elsewhere is None:
             return
         if self._rank == 0:
