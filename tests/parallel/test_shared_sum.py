@@ -105,52 +105,58 @@ def test_the_rest_goes_through_gloo(tmp_path: Path) -> None:
     spawn(add_up_otherwise, args=(str(tmp_path),), nprocs=2)
 
 
-def add_up_on_two_machines(index: int, folder: str, compress: bool) -> None:
-    lateness = random.Random(index)
-    with together(index, 4, folder, local=2, compress=compress) as ranks:
-        for turn in range(SUMS // 5):
-            mine = values(index, turn)
-            if lateness.random() < 0.3:
-                time.sleep(lateness.random() * 0.005)
-            ranks.mean(mine)
-            if compress:  # on the way from one machine to the other, and not within
+def add_up_on_two_machines(index: int, folder: str) -> None:
+    """First as they are; then compressed on the way from one machine to the other, and not within."""
+    for compress in (False, True):
+        lateness = random.Random(index)
+        with together(index, 4, f"{folder}/{compress}", local=2, compress=compress) as ranks:
+            for turn in range(SUMS // 5):
+                mine = values(index, turn)
+                if lateness.random() < 0.3:
+                    time.sleep(lateness.random() * 0.005)
+                ranks.mean(mine)
                 first, second = ((values(r, turn) + values(r + 1, turn)) / 4 for r in (0, 2))
-                assert torch.equal(mine, (first.half() + second.half()).float()), f"rank {index}, mean {turn}"
+                mean = (first.half() + second.half()).float() if compress else expected(4, turn) / 4
+                assert torch.equal(mine, mean), f"rank {index}, mean {turn}"
+            assert shared_memory() == {"/memfd:rlcb-sum (deleted)"}
+            for few in (values(index, 0, 7), values(index, 0, 7).double()):
+                ranks.sum(few)
+                torch.testing.assert_close(few, expected(4, 0, 7).to(few.dtype))
+            assert ranks.gather(f"from {index}") == ([f"from {rank}" for rank in range(4)] if index == 0 else [])
+            if index == 0:
+                ranks.tell(3.0, 0.5)
             else:
-                assert torch.equal(mine, expected(4, turn) / 4), f"rank {index}, mean {turn}"
-        assert shared_memory() == {"/memfd:rlcb-sum (deleted)"}
-        for few in (values(index, 0, 7), values(index, 0, 7).double()):
-            ranks.sum(few)
-            torch.testing.assert_close(few, expected(4, 0, 7).to(few.dtype))
-        assert ranks.gather(f"from {index}") == ([f"from {rank}" for rank in range(4)] if index == 0 else [])
-        if index == 0:
-            ranks.tell(3.0, 0.5)
-        else:
-            assert ranks.told(2) == [3.0, 0.5]
+                assert ranks.told(2) == [3.0, 0.5]
 
 
-@pytest.mark.parametrize("compress", [False, True])
-def test_machines_add_up_their_own_before_they_talk(compress: bool, tmp_path: Path) -> None:
-    spawn(add_up_on_two_machines, args=(str(tmp_path), compress), nprocs=4)
+def test_machines_add_up_their_own_before_they_talk(tmp_path: Path) -> None:
+    for compress in ("False", "True"):
+        (tmp_path / compress).mkdir()
+    spawn(add_up_on_two_machines, args=(str(tmp_path),), nprocs=4)
 
 
-def add_up_without_memory(index: int, folder: str, compress: bool) -> None:
-    """On three machines, one rank of which cannot open anything."""
-    with together(index, 6, folder, local=2, compress=compress) as ranks:
-        mine, limits = values(index, 0), resource.getrlimit(resource.RLIMIT_NOFILE)
-        if index == 3:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
-        ranks.mean(mine)
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-        exact = torch.stack([values(rank, 0) for rank in range(6)]).mean(0)
-        torch.testing.assert_close(mine, exact, rtol=0, atol=1e-2 if compress else 1e-6)
+def add_up_without_memory(index: int, folder: str) -> None:
+    """On three machines with one or two ranks; one of those cannot open anything."""
+    for local, compress in ((1, False), (2, False), (2, True)):
+        place = Path(folder, f"{local}{compress}")
+        place.mkdir(exist_ok=True)
+        size = 3 * local
+        if index >= size:
+            continue
+        with together(index, size, str(place), local, compress=compress) as ranks:
+            mine, limits = values(index, 0), resource.getrlimit(resource.RLIMIT_NOFILE)
+            if index == 3:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+            ranks.mean(mine)
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+            exact = torch.stack([values(rank, 0) for rank in range(size)]).mean(0)
+            torch.testing.assert_close(mine, exact, rtol=0, atol=1e-2 if compress else 1e-6)
+            assert ranks.gather(index) == (list(range(size)) if index == 0 else [])
         assert shared_memory() == set()
-        assert ranks.gather(index) == (list(range(6)) if index == 0 else [])
 
 
-@pytest.mark.parametrize("compress", [False, True])
-def test_machines_that_cannot_share_memory(compress: bool, tmp_path: Path) -> None:
-    spawn(add_up_without_memory, args=(str(tmp_path), compress), nprocs=6)
+def test_machines_that_cannot_share_memory(tmp_path: Path) -> None:
+    spawn(add_up_without_memory, args=(str(tmp_path),), nprocs=6)
 
 
 def add_up_on_unequal_machines(index: int, folder: str) -> None:
@@ -190,8 +196,15 @@ def lose_one(index: int, folder: str, how: signal.Signals, lost: int, local: int
         time.sleep(TIMEOUT)  # a connection that we close would be news to the others
 
 
-@pytest.mark.parametrize(("lost", "local"), [(3, 4), (3, 2), (2, 2)], ids=["one machine", "two", "first of the second"])
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize(
+    ("how", "lost", "local"),
+    [
+        (signal.SIGKILL, 3, 4),
+        (signal.SIGSTOP, 3, 4),
+        (signal.SIGKILL, 2, 2),  # the one that talks for the second machine
+        (signal.SIGSTOP, 3, 2),  # the one beside it
+    ],
+)
 def test_who_is_killed_or_frozen_is_lost_in_time(how: signal.Signals, lost: int, local: int, tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     heard = context.Queue()

@@ -75,19 +75,17 @@ def test_micro_batches_change_memory_and_nothing_else(algo: str, size: int) -> N
     assert_equal(pieces.state(), whole.state())
 
 
-@pytest.mark.parametrize("algo", ["ppo", "a2c"])
 @pytest.mark.parametrize("arch", ["nature", "impala"])
 @pytest.mark.parametrize("settings", [{}, {"hardware.micro_batch_size": 16}], ids=["several parts", "one part at once"])
-def test_threads_change_time_and_nothing_else(algo: str, arch: str, settings: dict[str, Any]) -> None:
+def test_threads_change_time_and_nothing_else(arch: str, settings: dict[str, Any]) -> None:
     if kernels().library is None:
         pytest.skip("torch's convolutions promise nothing")
     runs = []
-    for threads in (1, 2, 4):
+    for threads in (1, 2):
         torch.set_num_threads(threads)
-        runs.append(Lockstep(tiny_config(algo, {"model.arch": arch, **settings}), Alone()))
-        updates(runs[-1], 2)
-    for run in runs[1:]:
-        assert_equal(run.state(), runs[0].state())
+        runs.append(Lockstep(tiny_config("ppo", {"model.arch": arch, **settings}), Alone()))
+        updates(runs[-1], 1)
+    assert_equal(runs[1].state(), runs[0].state())
 
 
 def test_threads_change_nothing_at_full_size() -> None:

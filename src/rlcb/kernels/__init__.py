@@ -7,13 +7,11 @@ from rlcb.kernels.layers import (
     MaxPool,
     PixelStem,
     Residual,
-    add_up,
-    keeps_parts_apart,
-    parts_apart,
     weights_held,
 )
 from rlcb.kernels.library import kernels_in_use
 from rlcb.kernels.optimizer import RMSprop
+from rlcb.kernels.parts import add_up, keeps_parts_apart, parts_apart
 
 __all__ = [
     "Convolution",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,46 +12,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rlcb.kernels.library import kernels
+from rlcb.kernels.parts import add_up, parts_of
 
 ROWS_AT_ONCE = 4  # of a matrix, by the libraries below torch
 BYTE = 255  # dividing the weights by it is cheaper than dividing every pixel
 
 _held: dict[int, Tensor] | None = None  # transformed weights by the address of the weights
-
-
-_parts = 1  # see parts_apart
-
-
-@contextmanager
-def parts_apart(number: int) -> Iterator[None]:
-    """Within, a batch is so many parts of as many samples. The gradients of every part are computed by themselves and
-    then added up by `add_up`, so that they do not depend on which parts are beside it, nor on the number of threads."""
-    global _parts
-    before, _parts = _parts, number
-    try:
-        yield
-    finally:
-        _parts = before
-
-
-def keeps_parts_apart() -> bool:
-    """Torch's convolutions know nothing of parts: give them one at a time."""
-    return kernels().library is not None
-
-
-def add_up(terms: Iterable[Tensor]) -> Tensor:
-    """Neighbours, then neighbours of those, into the first of them. Whoever adds up some and leaves the rest to others,
-    as processes do, comes to the same bits."""
-    sums: list[tuple[int, Tensor]] = []  # of so many, each of fewer than the one before
-    for total in terms:
-        number = 1
-        while sums and sums[-1][0] == number:
-            total, number = sums.pop()[1].add_(total), 2 * number
-        sums.append((number, total))
-    total = sums.pop()[1]
-    while sums:
-        total = sums.pop()[1].add_(total)
-    return total
 
 
 @contextmanager
@@ -170,7 +136,7 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:  # type: ignore[override]
         ctx.save_for_backward(x, weight)
-        ctx.parts = _parts
+        ctx.parts = parts_of(len(x))
         return _product(x, weight, bias)
 
     @staticmethod
@@ -234,7 +200,7 @@ class _PixelStem(torch.autograd.Function):
             height, width, _at(x), _at(weight), _at(bias), 1 / BYTE, _at(y), _at(winners), samples, _threads()
         )
         ctx.save_for_backward(x, weight, winners)
-        ctx.parts = _parts_of(samples)
+        ctx.parts = parts_of(samples)
         return y
 
     @staticmethod
@@ -293,7 +259,7 @@ class _Call:
         self._out = [(size + 2 * padding - kernel) // stride + 1 for size in (height, width)]
         self._scale = 1 / BYTE if is_bytes else 1.0
         self._relu = (relu_before, relu_after)
-        self._parts = _parts_of(self._samples)
+        self._parts = parts_of(self._samples)
 
     def forward(self, x: Tensor, weight: Tensor, bias: Tensor, residual: Tensor | None = None) -> Tensor:
         y = weight.new_empty(self._samples, *self._out, len(weight))
@@ -342,11 +308,6 @@ def _library() -> ctypes.CDLL:
 
 def _at(tensor: Tensor | None) -> int | None:
     return None if tensor is None else tensor.data_ptr()
-
-
-def _parts_of(samples: int) -> int:
-    assert samples % _parts == 0
-    return _parts
 
 
 def _threads() -> int:
