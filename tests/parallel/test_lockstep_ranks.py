@@ -67,8 +67,8 @@ def test_ranks_that_parts_do_not_divide_by_differ_by_rounding(finished: Callable
     alone, eight = finished("sequential", *sequential("ppo"), *small), finished("eight", *parallel("ppo", 8), *small)
     one, other = (final_state(run)["execution"] for run in (alone, eight))
     assert_equal(other["envs"]["games"], one["envs"]["games"])
-    weights, way = one["model"], dict(make_policy(tiny_config()).state_dict())
-    assert 0 < _distance(other["model"], weights) < 1e-3 * _distance(weights, way)
+    weights, at_first = one["model"], dict(make_policy(tiny_config()).state_dict())
+    assert 0 < _distance(other["model"], weights) < 1e-3 * _distance(weights, at_first)
 
 
 def _distance(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> float:

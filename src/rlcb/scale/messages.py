@@ -20,8 +20,9 @@ class Message(NamedTuple):
     per_update: float
 
     @property
-    def size(self) -> int:
-        return self.elements * self.element_bytes
+    def size_in_memory(self) -> int:
+        """Bytes. What is compressed is so on its way to other machines."""
+        return self.elements * max(4, self.element_bytes)
 
     def shares_memory(self, config: Config) -> bool:
         """Among the ranks of a node. Or does all of it go through gloo? On one machine, what is small or compressed

@@ -9,7 +9,6 @@ from rlcb.scale.costs import Costs
 from rlcb.scale.messages import all_reduces
 from rlcb.scale.network import Link, Ring, wire
 
-FLOAT_BYTES = 4
 AHEAD = 2  # rollouts that an A3C worker has to do while its node talks to others
 RECORDED, RECORDED_OF_EACH = 30, 6  # numbers about an update, and about each of its processes
 
@@ -163,7 +162,7 @@ def _exchange(config: Config, costs: Costs, machines: Machines, turns: float) ->
         over_network = ring
         seconds = 0.0
         if message.shares_memory(config):  # the first rank of every node talks for all of it
-            here, size = ring.ranks_per_node, max(FLOAT_BYTES, message.element_bytes) * message.elements
+            here, size = ring.ranks_per_node, message.size_in_memory
             over_network = replace(ring, ranks_per_node=1)
             seconds = costs.shared_sum(here, size, turns)
             seconds += costs.hand_round(here, size, turns) if ring.nodes > 1 else 0.0
