@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -12,7 +11,6 @@ from pathlib import Path
 import psutil
 import pytest
 import torch
-import torch.multiprocessing as multiprocessing
 from torch import Tensor
 
 from rlcb.algorithms import RECIPES, Recipe
@@ -21,10 +19,11 @@ from rlcb.cpu.phases import Phases
 from rlcb.training.assembly import make_collector, make_learner, make_policy, part_of
 from rlcb.training.collector import empty_rollout
 from rlcb.training.lockstep import Lockstep
-from rlcb.training.ranks import STORE_FILE, Alone, Together
+from rlcb.training.ranks import Alone
 from rlcb.training.straggler import StragglerCut
 from tests.conftest import tiny_config
 from tests.parallel.conftest import TINY_FLAGS, records
+from tests.ranks import run_ranks, together
 
 STEPS, ENVS, CUT_AT = 16, 8, 5
 RATE = 0.01
@@ -76,17 +75,14 @@ def stops(index: int, steps: int) -> bool:
     return index == 1 and steps >= CUT_AT
 
 
-def rank(index: int, folder: str) -> None:
-    torch.set_num_threads(1)
-    os.environ |= {"RANK": str(index), "WORLD_SIZE": "2", "TORCHELASTIC_RESTART_COUNT": "0", "GLOO_SOCKET_IFNAME": "lo"}
-    os.environ[STORE_FILE] = f"{folder}/store"
+def rank(index: int, folder: Path) -> None:
     StragglerCut.__call__ = lambda cut, steps: stops(index, steps)  # type: ignore[method-assign, assignment]
-    with Together(Phases(), 60.0) as ranks:
+    with together(index, 2, folder) as ranks:
         run = Lockstep(settings(), ranks)
         report = run.update(RATE)
         state = {"weights": weights(run.policy), "timesteps": report.timesteps, "step": run.state()["step"]}
         run.close()
-    torch.save(state, f"{folder}/{index}.pt")
+    torch.save(state, folder / f"{index}.pt")
 
 
 def weights(policy: torch.nn.Module) -> Tensor:
@@ -109,7 +105,7 @@ def one_rank_alone(config: Config, index: int) -> tuple[int, Tensor]:
 
 
 def test_samples_count_alike_whoever_brought_them(tmp_path: Path) -> None:
-    multiprocessing.spawn(rank, args=(str(tmp_path),), nprocs=2)  # type: ignore[attr-defined, no-untyped-call]
+    run_ranks(2, rank, tmp_path)
     first, second = (torch.load(tmp_path / f"{index}.pt") for index in range(2))
     assert (first["timesteps"], second["timesteps"]) == (STEPS * ENVS / 2, CUT_AT * ENVS / 2)
     assert first["step"] == second["step"] == STEPS, "the noise of the steps that were left out is not used again"

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 import torch
-import torch.multiprocessing as multiprocessing
 from torch import Tensor
 
 from rlcb.algorithms import RECIPES, Recipe
-from rlcb.cpu.phases import Phases
 from rlcb.training.lockstep import Lockstep
-from rlcb.training.ranks import STORE_FILE, Alone, Together
+from rlcb.training.ranks import Alone
 from tests.conftest import tiny_config
+from tests.ranks import run_ranks, together
 
 # No clipping, which looks at the length of a gradient: a rank's own is another one than everybody's.
 PLAIN = {
@@ -81,20 +80,17 @@ def learn(way: str, ranks: Any) -> Learnt:
     return Learnt(torch.cat([p.detach().flatten() for p in run.policy.parameters()]), memory)
 
 
-def rank(index: int, folder: str) -> None:
-    torch.set_num_threads(1)
-    os.environ |= {"RANK": str(index), "WORLD_SIZE": "2", "TORCHELASTIC_RESTART_COUNT": "0", "GLOO_SOCKET_IFNAME": "lo"}
+def rank(index: int, folder: Path) -> None:
     for way, (settings, _, _, hosts) in WAYS.items():
-        os.environ |= {STORE_FILE: f"{folder}/store_{way}", "LOCAL_WORLD_SIZE": str(2 // hosts)}
-        with Together(Phases(), 60.0, compress="cluster.compression" in settings) as ranks:
-            torch.save(tuple(learn(way, ranks)), f"{folder}/{way}_{index}.pt")
+        with together(index, 2, folder / way, local=2 // hosts, half="cluster.compression" in settings) as ranks:
+            torch.save(tuple(learn(way, ranks)), folder / f"{way}_{index}.pt")
 
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Learnt]]:
     """What the two ranks have learnt, by way."""
     folder = tmp_path_factory.mktemp("ranks")
-    multiprocessing.spawn(rank, args=(str(folder),), nprocs=2)  # type: ignore[attr-defined, no-untyped-call]
+    run_ranks(2, rank, folder)
     return {way: [Learnt(*torch.load(folder / f"{way}_{index}.pt")) for index in range(2)] for way in WAYS}
 
 
@@ -141,8 +137,8 @@ def test_averaging_seldom_is_the_mean_of_those_who_went_by_themselves(both: dict
     assert not torch.allclose(first, second, rtol=1e-2)
     torch.testing.assert_close(mean, (first + second) / 2)
     assert len(memory) == 2, "both moments of Adam"
-    for together, mine, theirs in zip(memory, first_memory, second_memory, strict=True):
-        torch.testing.assert_close(together, (mine + theirs) / 2)
+    for averaged, mine, theirs in zip(memory, first_memory, second_memory, strict=True):
+        torch.testing.assert_close(averaged, (mine + theirs) / 2)
 
 
 def test_half_precision_is_close(both: dict[str, list[Learnt]], alone: dict[str, Tensor]) -> None:

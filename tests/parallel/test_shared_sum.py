@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import random
 import resource
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-import torch.multiprocessing as multiprocessing
 from torch import Tensor
 
-from rlcb.cpu.phases import Phases
 from rlcb.errors import PeerLost
-from rlcb.training.ranks import GLOOS_THREAD, SMALL, STORE_FILE, Alone, Together
+from rlcb.training import server
+from rlcb.training.ranks import GLOOS_THREAD, SMALL, Alone
+from tests.ranks import run_ranks, together
 
 LENGTH = 100_003  # which no number of ranks divides
 SUMS = 150
 TIMEOUT = 2.0
-spawn: Callable[..., None] = multiprocessing.spawn  # type: ignore[attr-defined]
-
-
-def together(index: int, size: int, folder: str, local: int, timeout: float = 60.0, compress: bool = False) -> Together:
-    torch.set_num_threads(1)
-    os.environ |= {"RANK": str(index), "WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(local)}
-    os.environ |= {"TORCHELASTIC_RESTART_COUNT": "0", "GLOO_SOCKET_IFNAME": "lo", STORE_FILE: f"{folder}/store"}
-    return Together(Phases(), timeout, compress)
 
 
 def values(rank: int, turn: int, length: int = LENGTH) -> Tensor:
@@ -55,7 +47,7 @@ def priorities_of_gloo() -> set[int]:
     return {os.getpriority(os.PRIO_PROCESS, int(thread.name)) for thread in threads}
 
 
-def add_up_often(index: int, size: int, folder: str) -> None:
+def add_up_often(index: int, size: int, folder: Path) -> None:
     lateness = random.Random(index)
     with together(index, size, folder, local=size) as ranks:
         for turn in range(SUMS):
@@ -75,48 +67,46 @@ def add_up_often(index: int, size: int, folder: str) -> None:
 
 @pytest.mark.parametrize("size", [2, 3, 4])
 def test_many_sums_of_late_ranks_are_right_to_the_bit(size: int, tmp_path: Path) -> None:
-    spawn(add_up_often, args=(size, str(tmp_path)), nprocs=size)
+    run_ranks(size, add_up_often, size, tmp_path)
 
 
-CASES = ["two hosts", "half precision", "small", "doubles", "no descriptors"]
+CASES = ["two hosts", "half precision", "small", "doubles", "no memory", "no way to it"]
 
 
-def add_up_otherwise(index: int, folder: str) -> None:
+def add_up_otherwise(index: int, folder: Path) -> None:
     for case in CASES:
-        local, compress = 1 if case == "two hosts" else 2, case == "half precision"
+        local, half = 1 if case == "two hosts" else 2, case == "half precision"
         length = SMALL if case == "small" else LENGTH
         mine, both = values(index, 0, length), expected(2, 0, length)
         if case == "doubles":
             mine, both = mine.double(), both.double()
-        with together(index, 2, f"{folder}/{case}", local, compress=compress) as ranks:
+        with together(index, 2, folder / case, local, half=half) as ranks:
             limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-            if case == "no descriptors" and index == 1:
+            if (case, index) in (("no memory", 0), ("no way to it", 1)):
                 resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
             ranks.mean(mine)
             resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-        torch.testing.assert_close(mine, both / 2, rtol=0, atol=1e-2 if compress else 1e-6, msg=case)
+        torch.testing.assert_close(mine, both / 2, rtol=0, atol=1e-2 if half else 1e-6, msg=case)
         assert shared_memory() == set(), case
 
 
 def test_the_rest_goes_through_gloo(tmp_path: Path) -> None:
-    """One rank that cannot open the memory is enough for nobody to use it."""
-    for case in CASES:
-        (tmp_path / case).mkdir()
-    spawn(add_up_otherwise, args=(str(tmp_path),), nprocs=2)
+    """One rank that cannot make or open the memory is enough for nobody to use it."""
+    run_ranks(2, add_up_otherwise, tmp_path)
 
 
-def add_up_on_two_machines(index: int, folder: str) -> None:
+def add_up_on_two_machines(index: int, folder: Path) -> None:
     """First as they are; then compressed on the way from one machine to the other, and not within."""
-    for compress in (False, True):
+    for half in (False, True):
         lateness = random.Random(index)
-        with together(index, 4, f"{folder}/{compress}", local=2, compress=compress) as ranks:
+        with together(index, 4, folder / str(half), local=2, half=half) as ranks:
             for turn in range(SUMS // 5):
                 mine = values(index, turn)
                 if lateness.random() < 0.3:
                     time.sleep(lateness.random() * 0.005)
                 ranks.mean(mine)
                 first, second = ((values(r, turn) + values(r + 1, turn)) / 4 for r in (0, 2))
-                mean = (first.half() + second.half()).float() if compress else expected(4, turn) / 4
+                mean = (first.half() + second.half()).float() if half else expected(4, turn) / 4
                 assert torch.equal(mine, mean), f"rank {index}, mean {turn}"
             assert shared_memory() == {"/memfd:rlcb-sum (deleted)"}
             for few in (values(index, 0, 7), values(index, 0, 7).double()):
@@ -130,36 +120,32 @@ def add_up_on_two_machines(index: int, folder: str) -> None:
 
 
 def test_machines_add_up_their_own_before_they_talk(tmp_path: Path) -> None:
-    for compress in ("False", "True"):
-        (tmp_path / compress).mkdir()
-    spawn(add_up_on_two_machines, args=(str(tmp_path),), nprocs=4)
+    run_ranks(4, add_up_on_two_machines, tmp_path)
 
 
-def add_up_without_memory(index: int, folder: str) -> None:
+def add_up_without_memory(index: int, folder: Path) -> None:
     """On three machines with one or two ranks; one of those cannot open anything."""
-    for local, compress in ((1, False), (2, False), (2, True)):
-        place = Path(folder, f"{local}{compress}")
-        place.mkdir(exist_ok=True)
+    for local, half in ((1, False), (2, False), (2, True)):
         size = 3 * local
         if index >= size:
             continue
-        with together(index, size, str(place), local, compress=compress) as ranks:
+        with together(index, size, folder / f"{local}{half}", local, half=half) as ranks:
             mine, limits = values(index, 0), resource.getrlimit(resource.RLIMIT_NOFILE)
             if index == 3:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
             ranks.mean(mine)
             resource.setrlimit(resource.RLIMIT_NOFILE, limits)
             exact = torch.stack([values(rank, 0) for rank in range(size)]).mean(0)
-            torch.testing.assert_close(mine, exact, rtol=0, atol=1e-2 if compress else 1e-6)
+            torch.testing.assert_close(mine, exact, rtol=0, atol=1e-2 if half else 1e-6)
             assert ranks.gather(index) == (list(range(size)) if index == 0 else [])
         assert shared_memory() == set()
 
 
 def test_machines_that_cannot_share_memory(tmp_path: Path) -> None:
-    spawn(add_up_without_memory, args=(str(tmp_path),), nprocs=6)
+    run_ranks(6, add_up_without_memory, tmp_path)
 
 
-def add_up_on_unequal_machines(index: int, folder: str) -> None:
+def add_up_on_unequal_machines(index: int, folder: Path) -> None:
     with together(index, 3, folder, local=1 if index == 0 else 2) as ranks:
         mine = values(index, 0)
         ranks.sum(mine)
@@ -168,20 +154,20 @@ def add_up_on_unequal_machines(index: int, folder: str) -> None:
 
 
 def test_machines_with_different_numbers_of_ranks(tmp_path: Path) -> None:
-    spawn(add_up_on_unequal_machines, args=(str(tmp_path),), nprocs=3)
+    run_ranks(3, add_up_on_unequal_machines, tmp_path)
 
 
-def add_up_rows(index: int, folder: str) -> None:
+def add_up_rows(index: int, folder: Path) -> None:
     rows = torch.randn(8, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     with together(index, 4, folder, local=4) as ranks:
         assert torch.equal(ranks.total(rows[2 * index : 2 * index + 2]), Alone().total(rows))
 
 
 def test_a_total_does_not_depend_on_who_has_which_rows(tmp_path: Path) -> None:
-    spawn(add_up_rows, args=(str(tmp_path),), nprocs=4)
+    run_ranks(4, add_up_rows, tmp_path)
 
 
-def lose_one(index: int, folder: str, how: signal.Signals, lost: int, local: int, heard: Any) -> None:
+def lose_one(index: int, folder: Path, how: signal.Signals, lost: int, local: int, heard: Any) -> None:
     """After a few sums. All take part in sums of their machine; the first of each talks to others."""
     with together(index, 4, folder, local=local, timeout=TIMEOUT) as ranks:
         for turn in range(3):
@@ -206,9 +192,10 @@ def lose_one(index: int, folder: str, how: signal.Signals, lost: int, local: int
     ],
 )
 def test_who_is_killed_or_frozen_is_lost_in_time(how: signal.Signals, lost: int, local: int, tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
+    server.start()
+    context = multiprocessing.get_context("forkserver")
     heard = context.Queue()
-    arguments = (str(tmp_path), how, lost, local, heard)
+    arguments = (tmp_path, how, lost, local, heard)
     ranks = [context.Process(target=lose_one, args=(index, *arguments)) for index in range(4)]
     for rank in ranks:
         rank.start()
@@ -222,16 +209,16 @@ def test_who_is_killed_or_frozen_is_lost_in_time(how: signal.Signals, lost: int,
     assert all(seconds < TIMEOUT + 2 for seconds in found.values()), found
 
 
-def leave_before_telling(index: int, folder: str) -> None:
+def leave_before_telling(index: int, folder: Path) -> None:
     """Rank 0 goes before the first sum: there is nothing that the others could open."""
     with together(index, 2, folder, local=2, timeout=TIMEOUT) as ranks:
         if index == 0:
             os._exit(0)
         with pytest.raises(PeerLost):
             ranks.sum(values(index, 0))
-        Path(folder, "heard").touch()
+        (folder / "heard").touch()
 
 
 def test_who_is_lost_before_there_is_memory_is_lost(tmp_path: Path) -> None:
-    spawn(leave_before_telling, args=(str(tmp_path),), nprocs=2)
+    run_ranks(2, leave_before_telling, tmp_path)
     assert (tmp_path / "heard").exists()

@@ -10,7 +10,7 @@ import pytest
 from rlcb.config import Config, Override, load_config
 from rlcb.scale.costs import Costs, Curve
 from rlcb.scale.model import Machines, predict
-from rlcb.scale.network import Ring
+from rlcb.scale.network import ring
 from tests.scale.conftest import costs
 
 NO_NETWORK = Machines(cores=2, latency_ms=0.0, mbits=1e12)
@@ -161,10 +161,10 @@ def test_curves_go_through_what_was_measured() -> None:
 
 def test_the_link_here_reproduces_what_was_measured(real_costs: Costs) -> None:
     for compression, seconds in real_costs.exchange.items():
-        ring = Ring(1, 2, real_costs.here(compression), real_costs.here())
+        link = real_costs.here(compression)
         width = 2 if compression == "fp16" else 4
-        assert ring.all_reduce(real_costs.parameters, width) == pytest.approx(seconds)
-        assert ring.all_reduce(3, 8) == pytest.approx(real_costs.smallest_exchange, rel=1e-3)
+        assert ring(2, link, real_costs.parameters, width) == pytest.approx(seconds)
+        assert ring(2, link, 3, 8) == pytest.approx(real_costs.smallest_exchange, rel=1e-3)
 
 
 def test_a_shared_sum_is_what_was_measured(real_costs: Costs) -> None:

@@ -93,12 +93,14 @@ def test_threads_change_nothing_at_full_size() -> None:
     if kernels().library is None:
         pytest.skip("torch's convolutions promise nothing")
     config = tiny_config("ppo", {"env.num_envs": 32, "training.n_steps": 64, "training.batch_size": 1024})
-    runs = []
-    for threads in (1, 2):
+    states = []
+    for threads in (1, 2, 5, 16):
         torch.set_num_threads(threads)
-        runs.append(Lockstep(config, Alone()))
-        updates(runs[-1], 1)
-    assert_equal(runs[1].state(), runs[0].state())
+        run = Lockstep(config, Alone())
+        updates(run, 1)
+        states.append(run.state())
+    for state in states[1:]:
+        assert_equal(state, states[0])
 
 
 def test_more_pieces_than_samples_are_none_of_them_empty() -> None:

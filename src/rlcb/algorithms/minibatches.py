@@ -34,12 +34,16 @@ class Steps:
         return len(self.actions)
 
     def split(self, size: int) -> list[tuple[Steps, float]]:
-        """A power of two of them: whole parts, or as many pieces of every part, where they divide."""
+        """A power of two of them: whole parts, or as many pieces of every part."""
         pieces = 1
         while len(self) > size * pieces and len(self) >= 2 * pieces:
             pieces *= 2
-        columns = {name: column.tensor_split(pieces) for name, column in vars(self).items() if name != "parts"}
-        parts = max(1, self.parts // pieces)
+        whole, of_each, parts = min(pieces, self.parts), max(1, pieces // self.parts), max(1, self.parts // pieces)
+        columns = {
+            name: [piece for part in column.tensor_split(whole) for piece in part.tensor_split(of_each)]
+            for name, column in vars(self).items()
+            if name != "parts"
+        }
         split = (
             replace(self, parts=parts, **{name: column[n] for name, column in columns.items()}) for n in range(pieces)
         )

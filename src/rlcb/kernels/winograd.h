@@ -12,8 +12,8 @@
 namespace {
 
 constexpr int TILES_AT_ONCE = 48;  // so many that a product is worth it, so few that they stay in the cache
-constexpr long MOST_SHARING = 8;   // threads that work on one part of a gradient, but fewer where sums are large:
-constexpr long SHARED_FLOATS = 1 << 19;
+constexpr long MOST_SHARING = 16;  // threads that work on one part of a gradient, but fewer where the sums that each
+constexpr long SUMS_PER_SAMPLE = 1 << 12;  // begins for itself would be large beside its samples
 
 struct Call {
   const void* x;
@@ -102,7 +102,7 @@ template <int P, int R> class Winograd {
     const long each = POINTS * u_step + l.outputs, result = l.outputs * (l.filter_size() + 1);  // filters and bias
     // Threads may share a part, but how it is cut does not depend on how many there are.
     int sharing = 1;
-    while (2 * sharing <= std::min<long>({MOST_SHARING, groups_of_part, SHARED_FLOATS / each})) sharing *= 2;
+    while (2 * sharing <= std::min<long>({MOST_SHARING, groups_of_part, SUMS_PER_SAMPLE * of_part / each})) sharing *= 2;
     float *sums = scratch(4, back.parts * sharing * each), *results = scratch(5, back.parts * result);
 #pragma omp parallel for num_threads(call.threads) schedule(static)
     for (int s = 0; s < back.parts * sharing; s++) {

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from rlcb.config import Config
 from rlcb.errors import UserError
-from rlcb.scale.network import Link, Ring
+from rlcb.scale.network import Link, ring
 
 SMALLEST = (3, 8)  # elements and bytes of each: an all-reduce that is nothing but latency
 
@@ -65,10 +65,10 @@ class Costs(Measured):
 
     def here(self, compression: str = "none") -> Link:
         """Between processes of one machine, over gloo: what reproduces the two exchanges that were measured."""
-        two = Ring(1, 2, Link(1.0, 0.0), Link(0.0, 0.0))
-        latency = self.smallest_exchange / two.all_reduce(*SMALLEST)
+        trips = Link(1.0, 0.0)
+        latency = self.smallest_exchange / ring(2, trips, *SMALLEST)
         sent = self.parameters * (2 if compression == "fp16" else 4)  # by each of two
-        beyond = self.exchange[compression] - latency * two.all_reduce(self.parameters, 4)
+        beyond = self.exchange[compression] - latency * ring(2, trips, self.parameters, 4)
         return Link(latency, max(beyond, 0.0) / sent)
 
     def shared_sum(self, ranks: int, size: int, turns: float = 1.0) -> float:

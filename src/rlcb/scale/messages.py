@@ -8,7 +8,8 @@ from rlcb.config import Config
 
 METRICS = {"ppo": 12, "a2c": 10, "impala": 12}  # numbers that a pass over a rollout ends with
 EXTRA = 3  # numbers that travel with a gradient
-SMALL = 10_000  # numbers that go through gloo, whoever is on the same machine
+# On one machine:
+SMALL = 10_000  # numbers that go through gloo
 MOST_SHARING = 16  # ranks that add up larger ones in memory
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from rlcb.config import Config
 from rlcb.scale.costs import Costs
 from rlcb.scale.messages import all_reduces
-from rlcb.scale.network import Link, Ring, wire
+from rlcb.scale.network import Link, Network, wire
 
 AHEAD = 2  # rollouts that an A3C worker has to do while its node talks to others
 RECORDED, RECORDED_OF_EACH = 30, 6  # numbers about an update, and about each of its processes
@@ -144,28 +144,26 @@ def _bookkeeping(config: Config, costs: Costs, processes: int) -> float:
     return costs.record_number * numbers + costs.look_at_processes * min(2, config.num_nodes)
 
 
-def _ring(config: Config, costs: Costs, machines: Machines, turns: float) -> Ring:
+def _network(config: Config, costs: Costs, machines: Machines, turns: float) -> Network:
     """Copying bytes takes a core; where several share one, they take turns at it."""
     here = costs.here(config.cluster.compression)
     here = Link(here.latency, here.seconds_per_byte * turns)
     between = wire(machines.latency_ms, machines.mbits, here)
-    return Ring(config.num_nodes, config.num_ranks // config.num_nodes, here, between)
+    return Network(config.num_nodes, config.num_ranks // config.num_nodes, here, between)
 
 
 def _exchange(config: Config, costs: Costs, machines: Machines, turns: float) -> float:
     """Everything that is said during one update."""
-    ring = _ring(config, costs, machines, turns)
-    if ring.size == 1:
-        return 0.0
+    network = _network(config, costs, machines, turns)
+    several, ranks = network.nodes > 1, network.ranks_per_node
     summed = 0.0
     for message in all_reduces(config, costs.parameters, costs.optimizer_tensors):
-        over_network = ring
-        seconds = 0.0
-        if message.shares_memory(config):  # the first rank of every node talks for all of it
-            here, size = ring.ranks_per_node, message.size_in_memory
-            over_network = replace(ring, ranks_per_node=1)
-            seconds = costs.shared_sum(here, size, turns)
-            seconds += costs.hand_round(here, size, turns) if ring.nodes > 1 else 0.0
-        seconds += over_network.all_reduce(message.elements, message.element_bytes)
+        seconds, shares = 0.0, message.shares_memory(config)
+        if shares:
+            seconds += costs.shared_sum(ranks, message.size_in_memory, turns)
+        if several or not shares:
+            seconds += network.all_reduce(message.elements, message.element_bytes)
+        if several and shares:
+            seconds += costs.hand_round(ranks, message.size_in_memory, turns)
         summed += message.per_update * seconds
-    return summed + ring.tell() + ring.gather(costs.report_bytes)
+    return summed + network.tell() + network.gather(costs.report_bytes)

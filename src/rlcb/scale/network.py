@@ -28,22 +28,19 @@ def wire(latency_ms: float, mbits: float, here: Link) -> Link:
 
 
 @dataclass(frozen=True)
-class Ring:
-    """Ranks in the order of their nodes, so only the first rank of every node sends over the wire: the others of its
-    node do not share its bandwidth."""
+class Network:
+    """Where there are several nodes, the first rank of each talks for it."""
 
     nodes: int
     ranks_per_node: int
     here: Link
     between: Link
 
-    @property
-    def size(self) -> int:
-        return self.nodes * self.ranks_per_node
-
     def all_reduce(self, elements: int, element_bytes: int) -> float:
-        """Seconds from the moment that all ranks are there."""
-        return _all_reduce(self, elements, element_bytes) if self.size > 1 else 0.0
+        """Of one tensor of every node, or, where there is only one, of every rank. Seconds from the moment that all
+        are there."""
+        number, link = (self.nodes, self.between) if self.nodes > 1 else (self.ranks_per_node, self.here)
+        return ring(number, link, elements, element_bytes) if number > 1 else 0.0
 
     @property
     def levels(self) -> tuple[tuple[int, Link], ...]:
@@ -66,21 +63,16 @@ class Ring:
 
 
 @cache
-def _all_reduce(ring: Ring, elements: int, element_bytes: int) -> float:
-    """Gloo's ring, step by step, all ranks at once: every rank sends to the one before it and receives from the one
-    after it, segment by segment with two under way, first to add up and then to hand round. A segment leaves when its
-    receiver has said that it is ready for it: that takes a message the other way."""
-    n = ring.size
+def ring(n: int, link: Link, elements: int, element_bytes: int) -> float:
+    """Gloo's all-reduce among `n`, step by step, all at once: every rank sends to the one before it and receives from
+    the one after it, segment by segment with two under way, first to add up and then to hand round. A segment leaves
+    when its receiver has said that it is ready for it: that takes a message the other way."""
     segments, segment_bytes = _segments(n, elements, element_bytes)
     per_rank = segments // n
     total = elements * element_bytes
     ranks = np.arange(n)
-    first_of_node = ranks % ring.ranks_per_node == 0
-    crosses = first_of_node if ring.nodes > 1 else np.zeros(n, bool)  # the link from this rank to the one before it
-    latency = np.where(crosses, ring.between.latency, ring.here.latency)
-    seconds_per_byte = np.where(crosses, ring.between.seconds_per_byte, ring.here.seconds_per_byte)
     now = np.zeros(n)  # where every rank is in its own time
-    free = np.zeros(n)  # when its link is
+    free = np.zeros(n)  # when its link to the one before it is
     for first_sent in (1, 0):  # in the first round a rank begins with its neighbour's chunk, in the second with its own
         arrived: list[NDArray[np.float64]] = []
         sent: list[NDArray[np.float64]] = []
@@ -90,12 +82,12 @@ def _all_reduce(ring: Ring, elements: int, element_bytes: int) -> float:
             if i < segments - per_rank:
                 offset = ((ranks + first_sent) * per_rank + i) % segments * segment_bytes
                 length = np.clip(total - offset, 0, segment_bytes)
-                ready = np.roll(now, 1) + latency  # of the receiver: the rank before
+                ready = np.roll(now, 1) + link.latency  # of the receiver: the rank before
                 start = np.maximum(np.maximum(now, ready), free)
-                end = start + length * seconds_per_byte
+                end = start + length * link.seconds_per_byte
                 free = np.where(length > 0, end, free)
                 sent.append(np.where(length > 0, start, now))
-                arrived.append(np.roll(np.where(length > 0, end + latency, 0.0), -1))
+                arrived.append(np.roll(np.where(length > 0, end + link.latency, 0.0), -1))
     return float(now.max())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import chain
 from math import prod
 from typing import Any
@@ -16,6 +17,7 @@ from torch import Tensor
 from rlcb.kernels import add_up
 
 TURNS = 2
+NO_FILE = -1
 
 
 class SharedSum:
@@ -60,11 +62,9 @@ def make_shared_sum(length: int, dtype: torch.dtype, group: Any, everybody: Any)
     The memory has no name, so nothing is left of it whoever is killed and when.
     """
     rank, shape = dist.get_rank(group), (TURNS, dist.get_world_size(group), length)
-    file = os.memfd_create("rlcb-sum") if rank == 0 else None
+    file = _file(prod(shape) * dtype.itemsize) if rank == 0 else None
     try:
-        if file is not None:
-            os.ftruncate(file, prod(shape) * dtype.itemsize)
-        where = torch.tensor([os.getpid(), file or 0])
+        where = torch.tensor([os.getpid(), NO_FILE if file is None else file])
         dist.broadcast(where, group_src=0, group=group)
         memory = _mapped("/proc/{}/fd/{}".format(*where.tolist()), prod(shape), dtype)
         # Until everybody has come to this, the first rank keeps the file open.
@@ -74,6 +74,14 @@ def make_shared_sum(length: int, dtype: torch.dtype, group: Any, everybody: Any)
         if file is not None:
             os.close(file)
     return SharedSum(memory.view(shape), rank, group) if memory is not None and all_have_it else None
+
+
+def _file(size: int) -> int | None:
+    with suppress(OSError):
+        file = os.memfd_create("rlcb-sum")
+        os.ftruncate(file, size)
+        return file
+    return None
 
 
 def _mapped(file: str, size: int, dtype: torch.dtype) -> Tensor | None:
