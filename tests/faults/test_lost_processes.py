@@ -96,6 +96,7 @@ def test_a_lost_member_of_the_crew_is_replaced(words: list[str], how: signal.Sig
         run.reaches(at + 20)
         run.process.send_signal(signal.SIGTERM)
         assert run.ends() == 143, run.text()
+        assert "another takes its place" in run.text()
         assert "Restart" not in run.text()
         updates = [record["updates"] for record in run.records()]
         assert updates == list(range(1, len(updates) + 1))
@@ -139,6 +140,7 @@ def test_nothing_is_left_of_a_killed_run(words: list[str], at_update: int, tmp_p
             time.sleep(0.1)
         assert not [process for process in tree if _runs(process)]
         assert not [file for file in shared if os.path.exists(file)]
+        assert "Traceback" not in run.text()
 
 
 def shared_memory_files(process: psutil.Process) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import signal
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -129,11 +130,13 @@ class Crew:
         member = self.members[index]
         slow = member.ready and self._frozen(member)
         failures = member.failures + (slow or not member.answered)
+        how = f"did not answer within {self._timeout:.0f} seconds" if slow else "ended"
         self.replaced += 1
         if failures > MAX_FAILURES:
-            how = f"did not answer within {self._timeout:.0f} seconds" if slow else "ended before it had done anything"
+            how = how if slow else "ended before it had done anything"
             remedy = "; use a larger --timeout, or a smaller --n-steps" if slow else ""
             raise TrainingFailed(f"{self._name(index)} {how}, {failures} times in a row{remedy}")
+        print(f"{self._name(index)} {how}; another takes its place", file=sys.stderr, flush=True)
         _end(member)
         self.members[index] = self._start(index, member.life + 1, failures)
 
@@ -176,5 +179,5 @@ def _live(name: str, work: Callable[..., None], pipe: Any, *arguments: Any) -> N
         work(pipe, *arguments)
     except TrainingFailed as failure:
         send(pipe, failure)
-    except (EOFError, BrokenPipeError):
+    except (EOFError, ConnectionError):
         pass  # the parent is gone
