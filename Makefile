@@ -107,7 +107,7 @@ demo: $(VENV)/.installed  ## Three short runs, evaluation, videos and a report, 
 bench: $(VENV)/.installed  ## Speed and memory against Stable-Baselines3 and Sample Factory, in one run (90 minutes); writes docs/results/
 	$(BIN)/python -m benchmarks.bench $(ARGS)
 
-bench-cluster: $(VENV)/.installed  ## What travels between hosts and what it costs, over slow networks (root and iproute2; 45 minutes); writes docs/results/
+bench-cluster: $(VENV)/.installed  ## What travels between hosts and what it costs, over slow networks (root and iproute2; half an hour); writes docs/results/
 	$(BIN)/python -m benchmarks.strategies $(ARGS)
 
 profile: $(VENV)/.installed  ## Where the time of learning and acting goes, by operation

@@ -35,6 +35,12 @@ def live_with_parent(name: str) -> int:
     return parent.pid
 
 
+def parent_lives() -> bool:
+    """In a process that multiprocessing has started."""
+    parent = multiprocessing.parent_process()
+    return parent is not None and parent.is_alive()
+
+
 def end_with_parent() -> None:
     """The kernel ends this process when the one that forked it ends. Loads nothing, so it can come before exec."""
     if _LIBC is not None:

@@ -19,7 +19,7 @@ from rlcb.runs.rundir import RunDir
 from rlcb.training.actor_learner import ActorLearner
 from rlcb.training.hogwild import Hogwild
 from rlcb.training.leader import Leader, follow
-from rlcb.training.lifeline import live_with_parent
+from rlcb.training.lifeline import live_with_parent, parent_lives
 from rlcb.training.lockstep import Lockstep
 from rlcb.training.ranks import Together
 from rlcb.training.signals import Stop
@@ -51,7 +51,8 @@ def main(config: Config, handoff: Handoff) -> int | str:
         print(f"{config.rank_name} {index}: lost the others ({lost})", file=sys.stderr, flush=True)
         handoff.end_others(index)
     except Exception:
-        traceback.print_exc()
+        if parent_lives():  # without it we cannot start others, and nobody wants to know
+            traceback.print_exc()
     sys.exit(1)
 
 

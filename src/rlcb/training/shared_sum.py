@@ -79,8 +79,12 @@ def make_shared_sum(length: int, dtype: torch.dtype, group: Any, everybody: Any)
 def _file(size: int) -> int | None:
     with suppress(OSError):
         file = os.memfd_create("rlcb-sum")
-        os.ftruncate(file, size)
-        return file
+        try:
+            os.ftruncate(file, size)
+        except OSError:
+            os.close(file)
+        else:
+            return file
     return None
 
 
