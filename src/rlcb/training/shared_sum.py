@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from itertools import chain
 from math import prod
 from typing import Any
@@ -77,15 +76,16 @@ def make_shared_sum(length: int, dtype: torch.dtype, group: Any, everybody: Any)
 
 
 def _file(size: int) -> int | None:
-    with suppress(OSError):
+    try:
         file = os.memfd_create("rlcb-sum")
-        try:
-            os.ftruncate(file, size)
-        except OSError:
-            os.close(file)
-        else:
-            return file
-    return None
+    except OSError:
+        return None
+    try:
+        os.ftruncate(file, size)
+    except OSError:
+        os.close(file)
+        return None
+    return file
 
 
 def _mapped(file: str, size: int, dtype: torch.dtype) -> Tensor | None:
