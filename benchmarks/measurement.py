@@ -20,7 +20,7 @@ import psutil
 from rlcb.cpu.memory import MemoryWatch, tree_cpu_seconds
 
 ROOT = Path(__file__).parents[1]
-SAMPLE_SECONDS = 0.5
+SAMPLE_SECONDS = 1.0  # every look takes time from what is measured
 SAY_SECONDS = 60.0  # between two signs of life, where there is no terminal to rewrite a line on
 
 DISTURBED = 0.1  # cores in use elsewhere that make a measurement doubtful
@@ -43,7 +43,7 @@ def end_when_told() -> None:
 
 def measure(command: list[str], label: str, time_limit: float) -> dict[str, Any]:
     """What the process says in its last line, with the peak memory of its tree."""
-    used, begin, before = 0.0, perf_counter(), cpu_seconds()
+    used, others, begin, before = 0.0, 0.0, perf_counter(), cpu_seconds()
     says = _SignsOfLife(label)
     with (
         tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output,
@@ -58,7 +58,9 @@ def measure(command: list[str], label: str, time_limit: float) -> dict[str, Any]
                 seconds = perf_counter() - begin
                 if seconds > time_limit:
                     raise MeasurementFailed(f"{label}: not done after {time_limit:.0f} seconds") from None
-                used = max(used, tree_cpu_seconds(child.pid))
+                ours = tree_cpu_seconds(child.pid)
+                if ours > used:  # what has ended may no longer count
+                    used, others = ours, (cpu_seconds() - before - ours) / seconds
                 says.alive(seconds, memory.peak)
         output.seek(0)
         lines = output.read().splitlines()
@@ -67,7 +69,6 @@ def measure(command: list[str], label: str, time_limit: float) -> dict[str, Any]
         raise MeasurementFailed(f"{label}: exit code {child.returncode} of {' '.join(command)}\n{tail}")
     result: dict[str, Any] = json.loads(lines[-1])
     seconds = perf_counter() - begin
-    others = (cpu_seconds() - before - used) / seconds
     result |= {"peak_memory": memory.peak, "seconds": seconds, "cores_busy_elsewhere": others}
     says.done(result)
     return result

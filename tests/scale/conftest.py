@@ -28,6 +28,7 @@ def costs(**changed: Any) -> Costs:
         "spread": (1.0,),
         "crowded_spread": (),
         "smallest_exchange": 0.0,
+        "meeting": 0.0,
         "exchange": {"none": 0.0, "fp16": 0.0},
         "shared_exchange": 0.0,
         "report_bytes": 0,
@@ -43,6 +44,7 @@ def real_costs() -> Costs:
     return costs(
         spread=(0.95, 0.97, 1.0, 1.0, 1.02, 1.06),
         smallest_exchange=2e-4,
+        meeting=3e-5,
         exchange={"none": 5e-3, "fp16": 7e-3},
         shared_exchange=1e-3,
         report_bytes=2000,

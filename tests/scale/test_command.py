@@ -43,7 +43,7 @@ def test_measures_and_predicts(rlcb: Rlcb, tmp_path: Path) -> None:
     assert here["optimizer_tensors"] == 1, "RMSProp's mean squares"
     assert all(seconds > 0 for curve in ("environment", "act", "learn") for _, seconds in here[curve]["points"])
     assert 0 < here["smallest_exchange"] < here["exchange"]["none"] < 1
-    assert 0 < here["shared_exchange"] < 1
+    assert 0 < here["meeting"] < here["shared_exchange"] < 1
     assert len(tree["predictions"]) == 9
     assert all(row["fps"] > 0 and row["efficiency"] > 0 for row in tree["predictions"])
     again = rlcb("scale", *words[:-1], "b.png", "--costs", "out/a.json")

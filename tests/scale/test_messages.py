@@ -17,7 +17,7 @@ from rlcb.scale.messages import Message, all_reduces
 from rlcb.training.actor_learner import ActorLearner
 from rlcb.training.hogwild import Hogwild
 from rlcb.training.lockstep import Lockstep
-from rlcb.training.ranks import MOST_SHARING, SMALL, STORE_FILE, Together
+from rlcb.training.ranks import MOST_SHARING, STORE_FILE, Together
 from tests.conftest import tiny_config
 
 EVERY = 2
@@ -88,7 +88,7 @@ def test_learners(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_who_shares_memory() -> None:
-    assert (messages.SMALL, messages.MOST_SHARING) == (SMALL, MOST_SHARING)
+    assert messages.MOST_SHARING == MOST_SHARING
 
 
 def test_coordinators_average_weights_and_statistics(monkeypatch: pytest.MonkeyPatch) -> None:

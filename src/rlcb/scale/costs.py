@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
-from math import ceil, log2
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +55,8 @@ class Costs(Measured):
     crowd_learn: Curve
     spread: tuple[float, ...] = Field(min_length=1)  # how many times the mean updates of the same size took, in order
     crowded_spread: tuple[float, ...]  # the same with two processes on every core; empty where that was not asked for
-    smallest_exchange: float  # an all-reduce of a few numbers between two processes here
+    smallest_exchange: float  # an all-reduce of a few numbers over gloo between two processes here
+    meeting: float  # the same in memory that the two share
     exchange: dict[str, float]  # of all gradients over gloo, by compression
     shared_exchange: float  # of all gradients, in memory that the two share
     report_bytes: int  # what a rank tells the first one about an update
@@ -72,21 +72,18 @@ class Costs(Measured):
         return Link(latency, max(beyond, 0.0) / sent)
 
     def shared_sum(self, ranks: int, size: int, turns: float = 1.0) -> float:
-        """Of so many bytes over the ranks of one machine. They meet once, which takes a message both ways for every
-        doubling of their number; each writes its own bytes and reads everybody's. `turns`: processes per core."""
-        return self._meet(ranks) + size * (1 + ranks) * self._copy * turns
+        """Of so many bytes over the ranks of one machine. They meet once, all at the same time; each writes its own
+        bytes and reads everybody's. `turns`: processes per core."""
+        return self.meeting + size * (1 + ranks) * self._copy * turns
 
     def hand_round(self, ranks: int, size: int, turns: float = 1.0) -> float:
         """What the first rank of a machine got from others: it writes, they meet, and the rest read."""
-        return self._meet(ranks) + size * 2 * self._copy * turns
-
-    def _meet(self, ranks: int) -> float:
-        return ceil(log2(ranks)) * min(self.smallest_exchange, self.shared_exchange)
+        return self.meeting + size * 2 * self._copy * turns
 
     @property
     def _copy(self) -> float:
         """Of one byte, by one of two that share their memory: each writes its own and reads both."""
-        return (self.shared_exchange - self._meet(2)) / (4 * self.parameters * (1 + 2))
+        return max(self.shared_exchange - self.meeting, 0.0) / (4 * self.parameters * (1 + 2))
 
     def slowest_of(self, processes: int, load: float = 1.0) -> float:
         """How many times the mean the slowest of so many takes, on average: each is drawn from what was measured, so

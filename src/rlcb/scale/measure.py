@@ -113,6 +113,7 @@ def measure(config: Config, n_envs: Iterable[int], crowded: bool, screen: Screen
         spread=_spread(full.values()),
         crowded_spread=_spread([crowds[2.0]]) if crowded else (),
         smallest_exchange=exchange["smallest"],
+        meeting=exchange["meeting"],
         exchange={name: exchange[name] for name in ("none", "fp16")},
         shared_exchange=exchange["shared"],
         report_bytes=facts["report_bytes"],

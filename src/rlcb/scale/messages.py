@@ -8,9 +8,7 @@ from rlcb.config import Config
 
 METRICS = {"ppo": 12, "a2c": 10, "impala": 12}  # numbers that a pass over a rollout ends with
 EXTRA = 3  # numbers that travel with a gradient
-# On one machine:
-SMALL = 10_000  # numbers that go through gloo
-MOST_SHARING = 16  # ranks that add up larger ones in memory
+MOST_SHARING = 16  # ranks of a single machine that add up in memory
 
 
 class Message(NamedTuple):
@@ -26,11 +24,10 @@ class Message(NamedTuple):
         return self.elements * max(4, self.element_bytes)
 
     def shares_memory(self, config: Config) -> bool:
-        """Among the ranks of a node. Or does all of it go through gloo? On one machine, what is small or compressed
-        does."""
+        """Among the ranks of a node. Or does all of it go through gloo? On one machine, what is compressed does."""
         if config.num_nodes > 1:
             return config.num_ranks > config.num_nodes
-        return self.element_bytes == 4 and self.elements > SMALL and 1 < config.num_ranks <= MOST_SHARING
+        return self.element_bytes >= 4 and 1 < config.num_ranks <= MOST_SHARING
 
 
 MOMENTS = 3  # count, sum, sum of squares

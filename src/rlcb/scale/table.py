@@ -96,7 +96,8 @@ def described(costs: Costs) -> str:
             f"({envs:.0f} environments), learn {1e6 * gradient / samples:,.0f} µs ({samples:.0f} samples)",
             f"  a gradient is {costs.parameters * 4 / 1e6:.1f} MB; exchanged between two processes here in "
             f"{1e3 * costs.shared_exchange:.1f} ms by shared memory, {1e3 * costs.exchange['none']:.1f} ms by gloo "
-            f"(fp16: {1e3 * costs.exchange['fp16']:.1f} ms), a few numbers in {1e3 * costs.smallest_exchange:.2f} ms",
+            f"(fp16: {1e3 * costs.exchange['fp16']:.1f} ms), a few numbers in {1e3 * costs.meeting:.2f} and "
+            f"{1e3 * costs.smallest_exchange:.2f} ms",
             f"  the slower of two takes {100 * (costs.slowest_of(2) - 1):.1f}% longer than the mean, the slowest of 16 "
             f"{100 * (costs.slowest_of(16) - 1):.1f}%",
         ]

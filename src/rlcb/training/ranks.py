@@ -19,15 +19,15 @@ from torch import Tensor
 from rlcb.algorithms import Ranks as Reduction
 from rlcb.cpu.phases import Phases
 from rlcb.errors import PeerLost, TrainingFailed
+from rlcb.training.meeting import CLOSED
 from rlcb.training.shared_sum import SharedSum, make_shared_sum
 
 STORE_FILE = "RLCB_STORE_FILE"  # where ranks of one machine find each other
 STORE_HOST = "RLCB_STORE_HOST"  # host:port, where ranks of several do: the launchers' own meeting place
 START_SECONDS = 300.0
 FAILED = "failed"  # why, where a rank has found that going on makes no sense
-CLOSED = "Connection closed by peer"  # in what gloo says
 GLOOS_THREAD, LOWEST = "gloo_tcp_loop", 19
-SMALL = 10_000  # numbers that are not worth compressing, nor, on one machine, memory of their own
+SMALL = 10_000  # numbers that are not worth compressing
 MOST_SHARING = (
     16  # ranks of one machine; each reads what all have written, and beyond that gloo's ring should read less
 )
@@ -62,13 +62,13 @@ class Alone:
 
 class Together:
     """The ranks that torch's launcher has started, over gloo, which goes from rank to rank. Those of one machine add up
-    large tensors in memory that they share. Where there are several machines, they do so with all, and the first rank
-    of each machine talks to the others for it. A rank that does not answer in time is lost."""
+    in memory that they share; where there are several machines, the first rank of each talks to the others for it. A
+    rank that does not answer in time is lost."""
 
     def __init__(self, phases: Phases, timeout: float, compress: bool = False) -> None:
         """`compress`: send large tensors in half precision."""
         self.index, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-        self._phases, self._compress = phases, compress
+        self._phases, self._timeout, self._compress = phases, timeout, compress
         self._exchanges: list[float] = []
         self._shared_sums: dict[tuple[int, torch.dtype], SharedSum | None] = {}  # by length and type
         # The first to arrive waits for the others to have imported everything; after that, nobody is late.
@@ -132,11 +132,10 @@ class Together:
     def _shared_sum(self, values: Tensor) -> SharedSum | None:
         """None: they go through gloo."""
         kind = values.numel(), values.dtype
-        worth_it = self._firsts is not None or (values.dtype == torch.float32 and values.numel() > SMALL)
-        if self._here is None or not worth_it:
+        if self._here is None:
             return None
         if kind not in self._shared_sums:
-            self._shared_sums[kind] = make_shared_sum(*kind, self._here, self._group)
+            self._shared_sums[kind] = make_shared_sum(*kind, self._here, self._group, self._timeout)
         return self._shared_sums[kind]
 
     def mean(self, values: Tensor, wide: bool = False) -> None:

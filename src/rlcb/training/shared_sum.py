@@ -14,6 +14,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from rlcb.kernels import add_up
+from rlcb.training.meeting import Meeting
 
 TURNS = 2
 NO_FILE = -1
@@ -24,22 +25,22 @@ class SharedSum:
     always in the same order: all have the same sum to the bit. Where other machines have something to add, the first
     rank does so for all, and they read what it has left in its row.
 
-    With two turns nobody has to wait before it writes. Who writes its row of a turn again has passed the barrier of the
+    With two turns nobody has to wait before it writes. Who writes its row of a turn again has passed the meeting of the
     other turn meanwhile, and nobody came there before having read all rows of this one.
     """
 
-    def __init__(self, rows: Tensor, rank: int, group: Any) -> None:
+    def __init__(self, rows: Tensor, rank: int, meet: Meeting) -> None:
         """`rows`: [turns, ranks, length]"""
-        self._rows, self._rank, self._group = rows, rank, group
+        self._rows, self._rank, self._meet = rows, rank, meet
         self._turn = 0
 
     def add_up(self, values: Tensor, elsewhere: Callable[[Tensor], None] | None = None) -> None:
-        """Replace values by their sum over all ranks. Gloo's barrier also notices who is dead or frozen. `elsewhere`
-        adds what other machines have; the first rank here calls it, and the others wait for what comes of it."""
+        """Replace values by their sum over all ranks. `elsewhere` adds what other machines have; the first rank here
+        calls it, and the others wait for what comes of it."""
         rows, total = self._rows[self._turn], values.view(-1)
         self._turn = (self._turn + 1) % TURNS
         rows[self._rank].copy_(total)
-        dist.barrier(self._group)
+        self._meet()
         if elsewhere is None or self._rank == 0:
             torch.add(rows[0], rows[1], out=total)
             pairs = (one + other for one, other in zip(rows[2::2], rows[3::2], strict=False))
@@ -49,30 +50,38 @@ class SharedSum:
         if self._rank == 0:
             elsewhere(total)
             rows[0].copy_(total)
-        dist.barrier(self._group)
+        self._meet()
         if self._rank:
             total.copy_(rows[0])
 
 
-def make_shared_sum(length: int, dtype: torch.dtype, group: Any, everybody: Any) -> SharedSum | None:
+def make_shared_sum(length: int, dtype: torch.dtype, group: Any, everybody: Any, timeout: float) -> SharedSum | None:
     """For the ranks of one machine, `group`. Those of all machines, `everybody`, call it together. None for all of them
-    where one cannot get at the memory: some containers forbid it.
+    where one cannot get at the memory: some containers forbid it. Who does not come within `timeout` is lost.
 
     The memory has no name, so nothing is left of it whoever is killed and when.
     """
-    rank, shape = dist.get_rank(group), (TURNS, dist.get_world_size(group), length)
-    file = _file(prod(shape) * dtype.itemsize) if rank == 0 else None
+    rank, ranks = dist.get_rank(group), dist.get_world_size(group)
+    shape, to_meet = (TURNS, ranks, length), Meeting.size(ranks)
+    size = to_meet + prod(shape) * dtype.itemsize
+    file = _file(size) if rank == 0 else None
     try:
-        where = torch.tensor([os.getpid(), NO_FILE if file is None else file])
-        dist.broadcast(where, group_src=0, group=group)
-        memory = _mapped("/proc/{}/fd/{}".format(*where.tolist()), prod(shape), dtype)
+        where = torch.zeros(ranks, 2, dtype=torch.int64)
+        where[rank] = torch.tensor([os.getpid(), NO_FILE if file is None else file])
+        dist.all_reduce(where, group=group)
+        memory = _mapped("/proc/{}/fd/{}".format(*where[0].tolist()), size)
+        if rank == 0 and memory is not None:
+            Meeting.prepare(memory[:to_meet])
         # Until everybody has come to this, the first rank keeps the file open.
         all_have_it = torch.tensor(memory is not None, dtype=torch.int32)
         dist.all_reduce(all_have_it, dist.ReduceOp.MIN, group=everybody)
     finally:
         if file is not None:
             os.close(file)
-    return SharedSum(memory.view(shape), rank, group) if memory is not None and all_have_it else None
+    if memory is None or not all_have_it:
+        return None
+    meeting = Meeting(memory[:to_meet], rank, where[:, 0].tolist(), timeout)
+    return SharedSum(memory[to_meet:].view(dtype).view(shape), rank, meeting)
 
 
 def _file(size: int) -> int | None:
@@ -88,8 +97,8 @@ def _file(size: int) -> int | None:
     return file
 
 
-def _mapped(file: str, size: int, dtype: torch.dtype) -> Tensor | None:
+def _mapped(file: str, size: int) -> Tensor | None:
     try:
-        return torch.from_file(file, shared=True, size=size, dtype=dtype)
+        return torch.from_file(file, shared=True, size=size, dtype=torch.uint8)
     except RuntimeError:  # what torch makes of a file that it cannot open
         return None
