@@ -41,8 +41,9 @@ def _ratio(bar: Bar, round_: Round) -> float:
 
 
 def report(table: str, workload: Workload, rounds: list[Round]) -> str:
-    warm_up = f"after {workload.warm_up} to warm up" if workload.warm_up else "the first included"
-    updates = f"{workload.updates} update{'s' if workload.updates > 1 else ''} each, {warm_up}"
+    updates = (
+        f"{workload.updates} update{'s' if workload.updates > 1 else ''} each, after {workload.warm_up} to warm up"
+    )
     return "\n".join(
         [
             f"{workload}",
