@@ -41,13 +41,11 @@ def _ratio(bar: Bar, round_: Round) -> float:
 
 
 def report(table: str, workload: Workload, rounds: list[Round]) -> str:
-    updates = (
-        f"{workload.updates} update{'s' if workload.updates > 1 else ''} each, after {workload.warm_up} to warm up"
-    )
+    each = f"{workload.updates} update{'s' if workload.updates > 1 else ''} each, after {workload.warm_up} to warm up"
     return "\n".join(
         [
             f"{workload}",
-            f"coinrun, easy, {workload.num_levels} levels; median of {len(rounds)} rounds (lowest–highest), {updates}",
+            f"coinrun, easy, {workload.num_levels} levels; median of {len(rounds)} rounds (lowest–highest), {each}",
             *_one_pass(workload, rounds),
             "",
             *_speeds(rounds),

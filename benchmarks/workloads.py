@@ -17,9 +17,7 @@ class Workload:
     n_epochs: int
     learning_rate: float
     updates: int  # measured
-    warm_up: (
-        int  # updates before them: memory comes slowly at first, where a virtual machine has to ask its host for it
-    )
+    warm_up: int  # updates before them: a virtual machine may have to ask its host for memory, which takes time
     quick: bool = False  # tiny sizes
     game: str = "coinrun"
     seed: int = 42
