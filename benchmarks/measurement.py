@@ -20,7 +20,7 @@ import psutil
 from rlcb.cpu.memory import MemoryWatch, tree_cpu_seconds
 
 ROOT = Path(__file__).parents[1]
-SAMPLE_SECONDS = 1.0  # every look takes time from what is measured
+SAMPLE_SECONDS = 3.0  # every look takes some milliseconds from what is measured
 SAY_SECONDS = 60.0  # between two signs of life, where there is no terminal to rewrite a line on
 
 DISTURBED = 0.1  # cores in use elsewhere that make a measurement doubtful
