@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -122,8 +123,17 @@ def _pool_with_torch(x: Tensor) -> Tensor:
 
 
 def _apply(function: type[torch.autograd.Function], *arguments: Any) -> Tensor:
-    y: Tensor = function.apply(*arguments)  # type: ignore[no-untyped-call]
+    """Where nothing goes back, without what torch would write down for it: on few pictures that takes time, too."""
+    apply = function.apply if torch.is_grad_enabled() else partial(function.forward, _Nowhere())
+    y: Tensor = apply(*arguments)  # type: ignore[no-untyped-call]
     return y
+
+
+class _Nowhere:
+    """What a function is told to keep for the way back."""
+
+    def save_for_backward(self, *tensors: Tensor) -> None:
+        pass
 
 
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

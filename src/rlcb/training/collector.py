@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from rlcb.algorithms import Rollout
 from rlcb.cpu.phases import Phases
@@ -15,6 +16,8 @@ from rlcb.envs.randomness import EnvRandomness
 from rlcb.kernels import weights_held
 from rlcb.policy import Policy
 from rlcb.training.execution import Episode
+
+NOISE_AHEAD = 128  # steps
 
 
 def empty_rollout(n_steps: int, n_envs: int) -> Rollout:
@@ -39,6 +42,7 @@ class Collector:
         self._obs = torch.from_numpy(envs.observe().copy())
         self.step = 0
         self.taken = 0  # steps in the last rollout
+        self._noise, self._noise_from = torch.empty(0), 0  # of actions, and the step that it begins with
 
     def collect(
         self, rollout: Rollout, bootstrap: bool = True, enough: Callable[[int], bool] | None = None
@@ -47,7 +51,7 @@ class Collector:
         `bootstrap`: with the value after the last step."""
         phases = self._phases
         n_steps = len(rollout.actions)
-        noise = self._randomness.gumbel(self.step, n_steps, N_ACTIONS)
+        noise = self._noise_of(n_steps)
         episodes: list[Episode] = []
         rollout.obs[0].copy_(self._obs)
         phases.mark("other")
@@ -76,6 +80,14 @@ class Collector:
             rollout.values[self.taken] = self._policy.value(self._obs)
             phases.mark("act")
         return episodes
+
+    def _noise_of(self, n_steps: int) -> Tensor:
+        """For the next steps. To start everybody's generator takes as long as a few dozen steps of noise."""
+        begin = self.step - self._noise_from
+        if not 0 <= begin <= len(self._noise) - n_steps:
+            self._noise = self._randomness.gumbel(self.step, max(n_steps, NOISE_AHEAD), N_ACTIONS)
+            self._noise_from, begin = self.step, 0
+        return self._noise[begin : begin + n_steps]
 
     def state(self) -> dict[str, Any]:
         """One entry per environment."""
