@@ -60,6 +60,7 @@ def test_a_lost_rank_is_started_again_from_the_last_checkpoint(
         with_signal(run.ranks()[rank], how)
         assert run.ends() == 0, run.text()
         assert "Restart 1 of 3" in run.text()
+        assert "torch/" not in run.text(), "what torch has to say about it"
         assert_no_gap(run, 40)
     found = load_checkpoint(tmp_path / "run/checkpoints/ppo_parallel_final.pt")["execution"]["model"]
     torch.testing.assert_close(found, unhurt, rtol=0, atol=0)

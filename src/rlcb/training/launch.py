@@ -43,7 +43,8 @@ def launch(config: Config, run: RunDir, stop: StopSignal, meeting: Meeting | Non
 
     from rlcb.training.rank import main as rank
 
-    logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)  # we say what happened in our own lines
+    for module in ("torch.distributed", "torch.multiprocessing"):
+        logging.getLogger(module).setLevel(logging.CRITICAL)  # we say what happened in our own lines
     server.start()
     nodes, leads = config.num_nodes, meeting is not None and meeting.listens_on is not None
     with tempfile.TemporaryDirectory(prefix="rlcb-") as folder, ExitStack() as held:
