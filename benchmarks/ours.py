@@ -68,9 +68,7 @@ def result(output: Path, warm_up: int) -> dict[str, Any]:
     """From the end of the warm-up to the end of the last update."""
     (file,) = output.glob("logs/*/metrics.jsonl")
     records = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-    before, measured = records[:warm_up][-1:], records[warm_up:]
-    first = before[0] if before else {"timesteps": 0, "time/elapsed_seconds": 0.0}
-    last = measured[-1]
+    first, measured, last = records[warm_up - 1], records[warm_up:], records[-1]
     phases = [name for name in last if name.startswith("phase/")]
     return {
         "fps": (last["timesteps"] - first["timesteps"])

@@ -19,7 +19,7 @@ from torch import Tensor
 from rlcb.algorithms import Ranks as Reduction
 from rlcb.cpu.phases import Phases
 from rlcb.errors import PeerLost, TrainingFailed
-from rlcb.training.meeting import CLOSED
+from rlcb.training.barrier import CLOSED
 from rlcb.training.shared_sum import SharedSum, make_shared_sum
 
 STORE_FILE = "RLCB_STORE_FILE"  # where ranks of one machine find each other

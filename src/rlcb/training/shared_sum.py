@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from rlcb.kernels import add_up
-from rlcb.training.meeting import Meeting
+from rlcb.training.barrier import Barrier
 
 TURNS = 2
 NO_FILE = -1
@@ -25,11 +25,11 @@ class SharedSum:
     always in the same order: all have the same sum to the bit. Where other machines have something to add, the first
     rank does so for all, and they read what it has left in its row.
 
-    With two turns nobody has to wait before it writes. Who writes its row of a turn again has passed the meeting of the
+    With two turns nobody has to wait before it writes. Who writes its row of a turn again has passed the barrier of the
     other turn meanwhile, and nobody came there before having read all rows of this one.
     """
 
-    def __init__(self, rows: Tensor, rank: int, meet: Meeting) -> None:
+    def __init__(self, rows: Tensor, rank: int, meet: Barrier) -> None:
         """`rows`: [turns, ranks, length]"""
         self._rows, self._rank, self._meet = rows, rank, meet
         self._turn = 0
@@ -62,8 +62,8 @@ def make_shared_sum(length: int, dtype: torch.dtype, group: Any, everybody: Any,
     The memory has no name, so nothing is left of it whoever is killed and when.
     """
     rank, ranks = dist.get_rank(group), dist.get_world_size(group)
-    shape, to_meet = (TURNS, ranks, length), Meeting.size(ranks)
-    size = to_meet + prod(shape) * dtype.itemsize
+    shape, barrier_size = (TURNS, ranks, length), Barrier.size(ranks)
+    size = barrier_size + prod(shape) * dtype.itemsize
     file = _file(size) if rank == 0 else None
     try:
         where = torch.zeros(ranks, 2, dtype=torch.int64)
@@ -71,7 +71,7 @@ def make_shared_sum(length: int, dtype: torch.dtype, group: Any, everybody: Any,
         dist.all_reduce(where, group=group)
         memory = _mapped("/proc/{}/fd/{}".format(*where[0].tolist()), size)
         if rank == 0 and memory is not None:
-            Meeting.prepare(memory[:to_meet])
+            Barrier.prepare(memory[:barrier_size])
         # Until everybody has come to this, the first rank keeps the file open.
         all_have_it = torch.tensor(memory is not None, dtype=torch.int32)
         dist.all_reduce(all_have_it, dist.ReduceOp.MIN, group=everybody)
@@ -80,8 +80,8 @@ def make_shared_sum(length: int, dtype: torch.dtype, group: Any, everybody: Any,
             os.close(file)
     if memory is None or not all_have_it:
         return None
-    meeting = Meeting(memory[:to_meet], rank, where[:, 0].tolist(), timeout)
-    return SharedSum(memory[to_meet:].view(dtype).view(shape), rank, meeting)
+    meet = Barrier(memory[:barrier_size], rank, where[:, 0].tolist(), timeout)
+    return SharedSum(memory[barrier_size:].view(dtype).view(shape), rank, meet)
 
 
 def _file(size: int) -> int | None:

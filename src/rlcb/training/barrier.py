@@ -21,8 +21,8 @@ class _Time(ctypes.Structure):
     _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
 
 
-class Meeting:
-    """A barrier. For every two ranks there are two semaphores, one each way: a rank tells all others that it is there,
+class Barrier:
+    """For every two ranks there are two semaphores, one each way: a rank tells all others that it is there,
     then waits until all have told it. Gloo's goes through threads of its own, which the scheduler may well put onto the
     core of somebody who still works."""
 
